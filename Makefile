@@ -36,7 +36,7 @@ test-demo: setup ## the demo, and whether README and tutorial show what it print
 	@$(BIN)/ebbtide demo | tee out/demo.txt
 	@$(BIN)/python -m tools.docs.shown out/demo.txt
 
-test: setup ## what to run while editing, two to four minutes: needs only Python and starts no program
+test: setup ## what to run while editing, about two minutes: needs only Python and starts no program
 	@$(PYTEST) -m "$(FAST)" $(PLAIN) tests/engine
 
 test-process: setup ## what starts programs or servers: Redis, RQ, commands, promtool
@@ -46,11 +46,11 @@ test-whole: setup ## what takes long and starts no program: properties with all 
 	@EBBTIDE_EXAMPLES=full $(PYTEST) -m "(whole or hypothesis) and not process and not redis and $(ALONE)" $(PLAIN) tests/checkpoints tests/harness
 
 test-smoke: setup ## a part of the fast tier, for another Python than its own
-	@$(PYTEST) -m "$(FAST)" tests/contracts tests/unit/cli tests/unit/simulator tests/unit/vocabulary
+	@$(PYTEST) -m "$(FAST)" tests/contracts tests/unit/cli tests/unit/lab/simulator tests/unit/vocabulary
 
 coverage: setup ## the fast tier, and how much of each package it runs; writes out/coverage/
 	@rm -rf out/coverage && mkdir -p out/coverage
-	@$(BIN)/coverage run -m pytest -n 2 --dist loadfile --timeout=600 -m "$(FAST)"
+	@$(BIN)/coverage run -m pytest -n 2 --dist loadfile -m "$(FAST)"
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage html --quiet
 	@$(BIN)/coverage json --quiet -o out/coverage/files.json
@@ -69,20 +69,29 @@ test-ray: setup .venvs/ray/.installed ## real Ray 2.60: a queue's workers drive 
 test-engine: setup ## the whole program on Pulumi's engine, with a stand-in for AWS: needs a `pulumi` CLI, skips without
 	@$(BIN)/python -m pytest -rs -m "engine and not long" tests/engine
 
-test-aws: setup .venvs/aws/.installed ## every stack's AWS resources, seen by HashiCorp's AWS provider, on Pulumi's engine too where a `pulumi` CLI is: needs that program, skips without
-	@$(BIN)/python -m pytest -rs -m "aws and not long" tests/aws
+test-engine-part: setup ## one stack of it: an `up`, and a second one that changes nothing
+	@$(BIN)/python -m pytest -rs -m "engine and every_run" tests/engine
+
+test-aws: setup .venvs/aws/.installed ## every stack's AWS resources, seen by HashiCorp's AWS provider: needs that program, skips without
+	@$(BIN)/python -m pytest -rs -m "aws and not pulumi_cli and not long" tests/aws
+
+test-aws-engine: setup .venvs/aws/.installed ## a stack's life with that provider on Pulumi's engine: needs a `pulumi` CLI too, skips without
+	@$(BIN)/python -m pytest -rs -m "pulumi_cli and not long" tests/aws
 
 test-control-plane: setup ## a real control plane with KWOK nodes: needs Go, which builds it once (11 minutes)
 	@$(BIN)/python tools/control-plane/build.py --ray --karpenter --monitoring
-	@$(PYTEST) -n 3 $(SLOWEST) -m "control_plane and not long" tests/control_plane # a third worker: they wait two fifths of the time
+	@$(PYTEST) -n 4 --no-loadscope-reorder $(SLOWEST) -m "control_plane and not long" tests/control_plane # four: they also wait
 
 test-serving: setup ## models served by the bundled parts on a control plane, in a network of their own: needs Go, which builds them once (40 minutes)
-	@[ -n "$(EBBTIDE_BUILT)" ] || $(BIN)/python tools/control-plane/build.py --serving
+	@$(BIN)/python tools/control-plane/build.py --serving
 	@$(BIN)/python -m tests.serving -rs $(SLOWEST) -m "serving and not long"
 
 test-node: setup ## the stack on real nodes of this machine: needs root, Go and Debian's container packages, or skips
 	@$(BIN)/python tools/control-plane/build.py --nodes
 	@$(PYTEST) -rs $(SLOWEST) -m "node and not long" tests/node # two clusters beside each other, in each of which tests are serial
+
+test-node-part: setup ## a part of it: a busy worker ends its job when told to stop, a pod moves at night and none by day
+	@$(BIN)/python -m pytest -rs $(SLOWEST) -m "node and every_run" tests/node
 
 image: setup ## build the controller's image from the Dockerfile, without a registry, and check it: needs what test-node needs
 	@$(BIN)/python -m control_plane.nodes.images
@@ -110,7 +119,7 @@ check: setup ## format, lint, types, import contracts
 check-workflows: ## lint the workflows of .github with actionlint: needs Go
 	@go -C tools/workflows tool actionlint -shellcheck= -pyflakes= $(abspath $(wildcard .github/workflows/*.yml))
 
-bench: setup ## time what the figures are quoted for (30 min); writes out/bench.json
+bench: setup ## time what the figures are quoted for (45 min); writes out/bench.json
 	@$(BIN)/python tools/control-plane/build.py --monitoring
 	@$(BIN)/python -m benchmarks
 
@@ -120,7 +129,7 @@ $(VENV)/.installed: tools/locks/dev.txt pyproject.toml ebbtide/jobs/__init__.py
 	@test -n "$(PYTHON)" || { echo "Ebbtide needs Python $(word 1,$(CLAIMED)) or newer, but below $(word 2,$(CLAIMED)), with venv; none was found on PATH (give one: make PYTHON=/path/to/python3 …)" >&2; exit 2; }
 	@"$(PYTHON)" $(FITS) || { echo "Ebbtide needs Python $(word 1,$(CLAIMED)) or newer, but below $(word 2,$(CLAIMED)); $(PYTHON) is $$("$(PYTHON)" -V 2>&1 || true)" >&2; exit 2; }
 	@echo "setting up $(VENV) (once; 1-2 minutes)"
-	@"$(PYTHON)" -m venv "$(VENV)" || { echo "$(PYTHON) could not make a virtual environment: is its venv module installed (on Debian: python3-venv)?" >&2; exit 2; }
+	@[ -x "$(BIN)/pip" ] || "$(PYTHON)" -m venv "$(VENV)" || { echo "$(PYTHON) could not make a virtual environment: is its venv module installed (on Debian: python3-venv)?" >&2; exit 2; }
 	@$(BIN)/python -m pip install --progress-bar off --disable-pip-version-check --no-compile --require-hashes --requirement tools/locks/dev.txt \
 		| sed -un 's/^Collecting \([^ ]*\).*/  \1/p; s/^Installing collected packages.*/installing these packages/p'
 	@echo "installing ebbtide, compiling bytecode"
@@ -143,10 +152,11 @@ docs: .venvs/docs/.installed ## the documents as a site, in out/site; a dead lin
 	@touch $@
 
 schema: setup ## rewrite what follows from the code: docs/*.schema.json, the tables of docs/reference
+	@$(BIN)/python -m tools.docs.policy_ids
 	@$(BIN)/python -m tools.docs.reference
 
-golden: setup ## rewrite the golden files and name those that changed: what is rendered, estimated and named
-	@$(BIN)/python -m tests.golden
+golden: setup ## rewrite the golden files and name those that changed: what is rendered, estimated, shown and named
+	@$(BIN)/python -m tests.golden --accept
 
 lock: ## pin the dependencies again, with hashes and without addresses; LOCK=--upgrade takes the newest (needs uv)
 	uv pip compile --quiet $(LOCK) --universal --generate-hashes --no-emit-index-url --python-version $(word 1,$(CLAIMED)) --extra dev \
@@ -164,18 +174,13 @@ lock: ## pin the dependencies again, with hashes and without addresses; LOCK=--u
 			--custom-compile-command "make lock" $$([ "$$backend" = list ] || echo "--extra $${backend%2}") ebbtide/jobs/pyproject.toml \
 			$$([ "$$backend" != rq2 ] || echo "--constraint tools/locks/backend-rq2.in") \
 			--output-file "tools/locks/backend-$$backend.txt"; done
-	for set in docs uv aws ray mutants; do \
+	for set in docs uv aws ray; do \
 		uv pip compile --quiet $(LOCK) --universal --generate-hashes --no-emit-index-url --python-version $(word 1,$(CLAIMED)) \
 			--custom-compile-command "make lock" $$([ "$$set" != ray ] || echo "--extra ray pyproject.toml") \
 			"tools/locks/$$set.in" --output-file "tools/locks/$$set.txt"; done
 
-mutants: setup .venvs/mutants/.installed ## put small faults into a copy of the decisions: a test must find each (hours); writes out/mutants.txt
-	@rm -rf out/mutants && mkdir -p out/mutants && git ls-files -z | xargs -0 cp --parents -t out/mutants
-	@cd out/mutants && export PATH="$(abspath $(BIN)):$$PATH" PYTHONPATH=. && \
-		../../.venvs/mutants/bin/cosmic-ray init tools/mutants.toml session.sqlite && \
-		../../.venvs/mutants/bin/cosmic-ray baseline tools/mutants.toml && \
-		../../.venvs/mutants/bin/cosmic-ray exec tools/mutants.toml session.sqlite
-	@.venvs/mutants/bin/cr-report out/mutants/session.sqlite --show-diff --surviving-only | tee out/mutants.txt
+mutants: setup ## small faults in the product: a test should notice each; runs those without a result (RUN=options, see tools/mutants)
+	@$(BIN)/python -m tools.mutants $(RUN)
 
 clean: ## remove what was built; the virtual environment stays
 	rm -rf out dist .pytest_cache .ruff_cache .hypothesis

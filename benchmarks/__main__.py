@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks import adoption, live, preview, prices, replay, replays, scale, sweep, traces, turn
 from benchmarks.measure import Figures
-from ebbtide.files import write_file
+from ebbtide.text.files import write_file
 
 PARTS: dict[str, Callable[[], dict[str, Figures]]] = {
     "adoption": adoption.measured,

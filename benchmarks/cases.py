@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ebbtide.files import write_file
-from ebbtide.simulator.trace.traces import bundled, trace_path
-from ebbtide.sweep.calls import Call, ended
-from ebbtide.sweep.sources import digest_of
+from ebbtide.lab.simulator.trace.traces import bundled, trace_path
+from ebbtide.lab.sweep.calls import Call, ended
+from ebbtide.lab.sweep.sources import digest_of
+from ebbtide.text.files import write_file
 
 Document = Mapping[str, Any]
 

@@ -17,17 +17,17 @@ from pathlib import Path
 from benchmarks.cases import documents_of, folder_of
 from benchmarks.defaults_page import PlayedChoice, page
 from benchmarks.study import SCOPES, stack_for
-from ebbtide.files import write_file
+from ebbtide.lab.simulator.cluster.model import GroupModel
+from ebbtide.lab.simulator.results import Strategy
+from ebbtide.lab.simulator.setup import ReplayOptions, ReplaySetup, replay_setup_of
+from ebbtide.lab.simulator.strategies.bound import discounts_of, zero_wait
+from ebbtide.lab.simulator.strategies.run import StrategyRun, controlled, play
+from ebbtide.lab.simulator.strategies.table import StrategyResults, cluster_plan
+from ebbtide.lab.simulator.trace.traces import Trace, find_trace
+from ebbtide.lab.simulator.world.world import ClusterPlan
 from ebbtide.settings import StackSettings, load_stack
-from ebbtide.simulator.cluster.model import GroupModel
-from ebbtide.simulator.results import Strategy
-from ebbtide.simulator.setup import ReplayOptions, ReplaySetup, replay_setup_of
-from ebbtide.simulator.strategies.bound import discounts_of, zero_wait
-from ebbtide.simulator.strategies.run import StrategyRun, controlled, play
-from ebbtide.simulator.strategies.table import StrategyResults, cluster_plan
-from ebbtide.simulator.trace.traces import Trace, find_trace
-from ebbtide.simulator.world.world import ClusterPlan
-from ebbtide.units.durations import WEEK_S
+from ebbtide.text.durations import WEEK_S
+from ebbtide.text.files import write_file
 
 DEMO, OF_THE_DEMO = "demo", "openb2023-a"  # the demo's pools fit this trace
 

@@ -13,11 +13,11 @@ from typing import Any
 
 from benchmarks.cases import documents_of, folder_of
 from benchmarks.study import SCOPES, stack_for
-from ebbtide.simulator.replay import ReplayOptions
-from ebbtide.simulator.results import Strategy
-from ebbtide.simulator.setup import replay_setup_of, with_known_nodes
-from ebbtide.simulator.strategies.table import StrategyResults
-from ebbtide.simulator.trace.traces import bundled, find_trace
+from ebbtide.lab.simulator.replay import ReplayOptions
+from ebbtide.lab.simulator.results import Strategy
+from ebbtide.lab.simulator.setup import replay_setup_of, with_known_nodes
+from ebbtide.lab.simulator.strategies.table import StrategyResults
+from ebbtide.lab.simulator.trace.traces import bundled, find_trace
 
 OURS = Strategy.KARPENTER
 RIVALS = (Strategy.KARPENTER_DEFAULTS, Strategy.CLUSTER_AUTOSCALING, Strategy.FIXED_FLEXIBLE)

@@ -9,17 +9,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from benchmarks.measure import Figures, fresh_process, spread
-from ebbtide.advice.suggest import suggested_stack
+from ebbtide.lab.advice.suggest import suggested_stack
+from ebbtide.lab.simulator.results import Strategy
+from ebbtide.lab.simulator.setup import ReplayOptions, ReplaySetup, replay_setup_of
+from ebbtide.lab.simulator.strategies.keda import keda_controlled
+from ebbtide.lab.simulator.strategies.run import Control, controlled, play
+from ebbtide.lab.simulator.strategies.table import StrategyResults
+from ebbtide.lab.simulator.trace.traces import Job, Trace, find_trace
+from ebbtide.lab.simulator.world.edges import ActionCounts
+from ebbtide.lab.simulator.world.world import World
 from ebbtide.settings import StackSettings
 from ebbtide.settings.load import stack_of_text
-from ebbtide.simulator.results import Strategy
-from ebbtide.simulator.setup import ReplayOptions, ReplaySetup, replay_setup_of
-from ebbtide.simulator.strategies.keda import keda_controlled
-from ebbtide.simulator.strategies.run import Control, controlled, play
-from ebbtide.simulator.strategies.table import StrategyResults
-from ebbtide.simulator.trace.traces import Job, Trace, find_trace
-from ebbtide.simulator.world.edges import Tally
-from ebbtide.simulator.world.world import World
 from ebbtide.vocabulary.controller_config import ControllerConfig
 
 BUSY, DAY_S, LONGEST_S = "surf2022-july", 86_400.0, 8 * 3600.0
@@ -34,8 +34,8 @@ PLAYED = (
 
 ALL_STRATEGIES = f"""
 from benchmarks.replay import suggested
-from ebbtide.simulator.replay import ReplayOptions, replay
-from ebbtide.simulator.trace.traces import find_trace
+from ebbtide.lab.simulator.replay import ReplayOptions, replay
+from ebbtide.lab.simulator.trace.traces import find_trace
 trace = find_trace({BUSY!r})
 replay(suggested(trace), trace, ReplayOptions())
 """
@@ -103,7 +103,7 @@ def _played(setup: ReplaySetup, strategy: Strategy) -> tuple[float, int]:
     worlds: list[World] = []
     plays: Control = keda_controlled if strategy is Strategy.KEDA_DEFAULTS else controlled
 
-    def control(config: ControllerConfig, world: World, tally: Tally) -> None:
+    def control(config: ControllerConfig, world: World, tally: ActionCounts) -> None:
         worlds.append(world)
         plays(config, world, tally)
 

@@ -19,12 +19,12 @@ from typing import Any
 
 from benchmarks.measure import Figures, own_peak_mib, spread
 from ebbtide.jobs import __version__
+from ebbtide.lab.simulator.replay import ReplayOptions
+from ebbtide.lab.simulator.results import Strategy
+from ebbtide.lab.sweep.plan import SweepPlan, SweepRequest, plan_of
+from ebbtide.lab.sweep.run import run
+from ebbtide.lab.sweep.store import ResultStore
 from ebbtide.settings.load import stack_path
-from ebbtide.simulator.replay import ReplayOptions
-from ebbtide.simulator.results import Strategy
-from ebbtide.sweep.plan import SweepPlan, SweepRequest, plan_of
-from ebbtide.sweep.run import run
-from ebbtide.sweep.store import Store
 
 ROOT = Path(__file__).parents[1]
 ZONES = ("America/New_York", "Europe/Berlin", "Asia/Tokyo", "America/Sao_Paulo", "Australia/Sydney")
@@ -33,7 +33,7 @@ _RAY = ROOT / ".venvs" / "ray" / "bin" / "python"
 _ON_RAY = """
 import json, sys, time
 import ray
-from ebbtide.sweep.calls import ended
+from ebbtide.lab.sweep.calls import ended
 
 def nothing(settings, trace):
     return time.process_time()
@@ -79,7 +79,7 @@ def planned(stacks: Sequence[str], seeds: int, days: int) -> SweepPlan:
 def swept(plan: SweepPlan, processes: int) -> Figures:
     """Wall seconds, CPU seconds of all processes, and their ratio to those of the replays."""
     with tempfile.TemporaryDirectory() as folder:
-        store = Store(folder, "benchmark", "benchmark")
+        store = ResultStore(folder, "benchmark", "benchmark")
         clock, cpu = time.perf_counter(), _cpu()
         run(plan, store, processes=processes, ray=None, progress=lambda _done, _failed: None)
         wall_s, cpu_s = time.perf_counter() - clock, _cpu() - cpu

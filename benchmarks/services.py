@@ -10,17 +10,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ebbtide.advice.describe_requests import RequestLoad, describe_requests
-from ebbtide.files import write_file
+from ebbtide.lab.advice.describe_requests import RequestLoad, describe_requests
+from ebbtide.lab.simulator.services.backtest import AIMED, KEPT, Backtest, Judged, Way
+from ebbtide.lab.simulator.services.replay import ServiceOptions, replay_service, service_course
+from ebbtide.lab.simulator.services.results import ServiceResult
+from ebbtide.lab.simulator.services.strategies import ServiceStrategy
+from ebbtide.lab.simulator.trace.counted import RequestTrace, find_requests
+from ebbtide.lab.sweep.calls import results
 from ebbtide.monitoring.forecast import DAYS_NEEDED
 from ebbtide.settings import StackSettings
 from ebbtide.settings.load import stack_of_text
-from ebbtide.simulator.services.backtest import AIMED, KEPT, Backtest, Judged, Way
-from ebbtide.simulator.services.replay import ServiceOptions, replay_service, service_course
-from ebbtide.simulator.services.results import ServiceResult
-from ebbtide.simulator.services.strategies import ServiceStrategy
-from ebbtide.simulator.trace.counted import RequestTrace, find_requests
-from ebbtide.sweep.calls import results
+from ebbtide.text.files import write_file
 
 TRACE = "requests-servegen-m-small"
 STARTS = ("90s", "10m")

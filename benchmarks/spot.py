@@ -15,18 +15,18 @@ from typing import Any
 
 from benchmarks.cases import documents_of, folder_of
 from benchmarks.study import stack_for
-from ebbtide.files import write_file
+from ebbtide.lab.simulator.outcome import busy_s
+from ebbtide.lab.simulator.replay import ReplayOptions, replay
+from ebbtide.lab.simulator.results import Strategy, StrategyResult
+from ebbtide.lab.simulator.strategies.on_spot import moved_to_spot
+from ebbtide.lab.simulator.strategies.table import cluster_plan
+from ebbtide.lab.simulator.trace.traces import find_trace
+from ebbtide.lab.simulator.world.failures import Failures
+from ebbtide.lab.simulator.world.saves import SAVE_S
 from ebbtide.prices import price_date
 from ebbtide.settings import StackSettings
-from ebbtide.simulator.outcome import busy_s
-from ebbtide.simulator.replay import ReplayOptions, replay
-from ebbtide.simulator.results import Strategy, StrategyResult
-from ebbtide.simulator.strategies.on_spot import moved_to_spot
-from ebbtide.simulator.strategies.table import cluster_plan
-from ebbtide.simulator.trace.traces import find_trace
-from ebbtide.simulator.world.failures import Failures
-from ebbtide.simulator.world.saves import SAVE_S
-from ebbtide.units.durations import DAY_S
+from ebbtide.text.durations import DAY_S
+from ebbtide.text.files import write_file
 
 TRACES = ("openb2023-a", "surf2022-july", "itp2021-a")
 ALSO_WITHOUT = TRACES[:2]

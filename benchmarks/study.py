@@ -18,19 +18,19 @@ from typing import Any
 
 from benchmarks.cases import documents_of, folder_of
 from benchmarks.study_page import BOUND, FLEET, PRODUCT, page
-from ebbtide.advice.adapt import adapted_stack
-from ebbtide.advice.suggest import suggested_stack
-from ebbtide.files import write_file
+from ebbtide.lab.advice.adapt import adapted_stack
+from ebbtide.lab.advice.suggest import suggested_stack
+from ebbtide.lab.simulator.replay import ReplayOptions, replay
+from ebbtide.lab.simulator.results import DEFAULT_STRATEGIES, ClusterSeries, Strategy, as_json
+from ebbtide.lab.simulator.setup import replay_setup_of
+from ebbtide.lab.simulator.trace.alignment import shifted_starts
+from ebbtide.lab.simulator.trace.traces import Trace, bundled, find_trace
+from ebbtide.lab.simulator.world.pools import PooledJob
 from ebbtide.prices import price_date
 from ebbtide.settings import StackSettings
 from ebbtide.settings.file.contents import files_in
 from ebbtide.settings.load import stack_of_text, stack_path
-from ebbtide.simulator.replay import ReplayOptions, replay
-from ebbtide.simulator.results import DEFAULT_STRATEGIES, Series, Strategy, as_json
-from ebbtide.simulator.setup import replay_setup_of
-from ebbtide.simulator.trace.alignment import shifted_starts
-from ebbtide.simulator.trace.traces import Trace, bundled, find_trace
-from ebbtide.simulator.world.pools import PooledJob
+from ebbtide.text.files import write_file
 
 ROOT = Path(__file__).parents[1]
 HOUR = 3600.0
@@ -91,7 +91,7 @@ def played(case: StudyCase) -> dict[str, Any]:
     }
 
 
-def _launches(series: Series) -> int:
+def _launches(series: ClusterSeries) -> int:
     """Nodes that were started in the replay, except those that were also terminated in the same instant."""
     return sum(max(0, after - before) for counts in series.nodes.values() for before, after in pairwise(counts))
 

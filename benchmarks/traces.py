@@ -14,7 +14,7 @@ HEADER = ("id", "created_at", "started_at", "finished_at", "queue", "cpus", "mem
 READ = """
 from datetime import datetime
 from pathlib import Path
-from ebbtide.simulator.trace.traces import Reading, find_trace
+from ebbtide.lab.simulator.trace.traces import Reading, find_trace
 trace = find_trace(Path({path!r}), Reading(since=datetime.fromisoformat("2026-02-01"), days={days}))
 assert len(trace.jobs) > 90_000 * {days}
 """

@@ -72,7 +72,7 @@ def mutate(
     variables: "Sequence[VariableArgsDict]" = (),
     parent: pulumi.Resource,
 ) -> MutatingAdmissionPolicy:
-    """Change a write by patches of JSON, a CEL expression. A write that cannot be evaluated passes unchanged."""
+    """Change a write with JSON patches, a CEL expression. A write that the policy cannot evaluate passes unchanged."""
     spec: MutatingAdmissionPolicySpecArgsDict = {
         "failure_policy": "Ignore",
         "reinvocation_policy": "IfNeeded",
@@ -103,7 +103,7 @@ def on(
     *,
     version: str = "v1",
 ) -> "MatchResourcesArgsDict":
-    """Match one version of a resource, in a namespace or in all."""
+    """Match one version of a resource, in `namespace` or, without it, in all namespaces."""
     rule: NamedRuleWithOperationsArgsDict = {
         "api_groups": [group],
         "api_versions": [version],

@@ -24,7 +24,7 @@ class StackContext:
     egress: Egress = OPEN
     secrets: SecretsSource = NO_SECRETS
     ownership: OwnershipTable | None = None
-    on_ebs: bool = False  # the cluster has the driver of EBS volumes, as all clusters of Ebbtide
-    cache_host: pulumi.Input[str] | None = None  # of the Redis that AWS runs
+    on_ebs: bool = False  # True if the cluster has the EBS CSI driver, as all clusters that Ebbtide creates
+    cache_host: pulumi.Input[str] | None = None  # ElastiCache's primary endpoint
     region: str = ""
     tags: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -1,10 +1,10 @@
 """The CustomResourceDefinitions of Karpenter, KubeRay and the serving parts, as their pinned releases define them.
 
-Each `data/README.md` names the release. A deleted definition takes all of its objects along, including those of others.
-So it stays when its part is removed: a definition without a controller costs an API server nothing, and is deleted with
-the cluster. When a part is added again, the definitions provider takes over the existing definitions, and one field
-manager writes them. It forces nothing: a definition that was installed in another version is refused as a
-conflict.
+Each `data/README.md` names the release. Deleting a definition also deletes all objects of its kind, including those of
+other owners. So a definition stays when its part is removed: without a controller it costs the API server nothing, and
+it is deleted with the cluster. When a part is added again, the definitions provider takes over the existing
+definitions, and one field manager writes them. It forces nothing: if another version of a definition was installed, the
+API server reports a conflict.
 """
 
 import gzip
@@ -55,7 +55,7 @@ def crds(part: Part) -> list[Crd]:
 def definitions(
     name: str, part: Part, *, provider: "pulumi.ProviderResource | None", parent: "pulumi.Resource"
 ) -> "list[pulumi.Resource]":
-    """Create the definitions of a part. Objects of these kinds and their controllers come after them."""
+    """Create the definitions of a part. Objects of these kinds, and their controllers, must depend on them."""
     # Imported here, since `probe` reads versions without Pulumi.
     import pulumi
     from pulumi_kubernetes.apiextensions.v1 import CustomResourceDefinition

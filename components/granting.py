@@ -21,7 +21,7 @@ def grant(
     home: pulumi.Input[str] | None = None,
     parent: pulumi.Resource,
 ) -> tuple[Role, RoleBinding]:
-    """`account` defaults to `name`, and its namespace `home` to `where`."""
+    """Grant the rules in the namespace `where`. `account` defaults to `name`, and its namespace `home` to `where`."""
     opts = pulumi.ResourceOptions(parent=parent)
     metadata: ObjectMetaArgsDict = {"name": name, "namespace": where}
     role = Role(f"{resource_name}-role", metadata=metadata, rules=rules, opts=opts)

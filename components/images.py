@@ -2,11 +2,12 @@
 
 **One registry for several upstreams.** A mirror separates them by the upstream's host as the first part of the path:
 `registry.k8s.io/autoscaling/x:v1` becomes `mirror.example.com/hub/registry.k8s.io/autoscaling/x:v1`. A pull-through
-cache of ECR whose repository prefix is the host, a proxy project of Harbor named after it, and `skopeo sync --scoped`
-all have that form. Only a prefix is added, so tags and digests stay. (Sources: AWS CLI reference,
-`ecr create-pull-through-cache-rule`, whose prefix takes dots and 30 characters; goharbor.io, "Configure Proxy Cache".)
+cache of ECR whose repository prefix is the host, a proxy project of Harbor named after the host, and
+`skopeo sync --scoped` all have this form. Only a prefix is added, so tags and digests stay. (Sources: AWS CLI
+reference, `ecr create-pull-through-cache-rule`, whose prefix may have dots and 30 characters; goharbor.io, "Configure
+Proxy Cache".)
 
-**Images of the stack file stay unchanged**, since they include the customer's choice of a registry.
+**Images that the stack file names stay unchanged**, since the customer chose their registry.
 """
 
 from collections.abc import Mapping
@@ -46,7 +47,7 @@ _DOCKER_HUB = "docker.io"
 class ImageSource:
     registry: str | None = None
     pull_secrets: tuple[str, ...] = ()
-    named: Mapping[str, str] = field(default_factory=dict[str, str])  # the file's replacements of bundled images
+    named: Mapping[str, str] = field(default_factory=dict[str, str])  # by bundled image: the stack file's replacement
 
     def of(self, image: str) -> str:
         """Return the reference by which a bundled image is pulled."""
@@ -93,7 +94,7 @@ def image_source(settings: StackSettings) -> ImageSource:
 
 
 def _with_host(image: str) -> str:
-    """Return the full name of an image. Without a valid host it is Docker Hub's."""
+    """Return an image's full name. A name without a host is Docker Hub's."""
     first, slash, _ = image.partition("/")
     if not slash:
         return f"{_DOCKER_HUB}/library/{image}"

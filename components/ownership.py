@@ -1,4 +1,4 @@
-"""Declares fields that another manager writes after Pulumi. No other module does.
+"""The only module that declares fields which another manager writes after Pulumi.
 
 Pulumi declares the protected value once and then ignores the field; a controller in the cluster, an HPA or the cluster
 autoscaler writes it. The trap: an ignore path is compared with the provider's names, so a snake_case path
@@ -33,7 +33,7 @@ KINDS_OF_FIELD = {
 }
 
 REPLICAS_OWNER = PREFIX + "replicas-owner"
-"""Annotation on a Deployment or StatefulSet whose replicas Pulumi does not own: the owner."""
+"""Annotation with the owner of `replicas`, on a Deployment or StatefulSet whose replicas Pulumi does not own."""
 
 
 class FieldOwner(StrEnum):
@@ -80,7 +80,7 @@ class OwnershipTable:
         return tuple(self._rows)
 
     def exported(self) -> list[dict[str, pulumi.Input[str] | int]]:
-        """The table as a stack output."""
+        """Return the table as a stack output."""
         return [
             {
                 "kind": row.kind,

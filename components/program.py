@@ -1,6 +1,6 @@
-"""The programs that Ebbtide brings, as a description: workload, account, Service, budget and network policy.
+"""Descriptions of bundled programs: workload, account, Service, budget and network policy.
 
-Their pods meet the restricted Pod Security level and run on fixed nodes, as an account with the program's name. Their
+Their pods meet the restricted Pod Security level and run on fixed nodes, with an account of the program's name. Their
 budget stays closed.
 """
 
@@ -30,7 +30,7 @@ from components.pods.rules import (
 )
 from components.pods.workload import SKIP_AWAIT
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.units.quantities import memory_quantity
+from ebbtide.text.quantities import memory_quantity
 from ebbtide.vocabulary.labels import Category
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class ProgramArgs:
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """One container. A field that is None is not rendered, an empty one is."""
+    """One container. A field with None is not rendered; an empty one is."""
 
     name: str
     image: str
@@ -88,13 +88,13 @@ class Program:
     command: Sequence[str] = ()
     container: str = ""  # default: the program's name
     user: int = USER
-    token: bool | None = True  # of the API server; None: as the account says
+    token: bool | None = True  # mount a token for the API server; None: the account decides
     account: str = ""  # default: the program's name
     ready: "ProbeArgsDict | None" = None
     alive: "ProbeArgsDict | None" = None
     env: "Sequence[EnvVarArgsDict] | None" = ()
     mounts: "Mapping[str, VolumeArgsDict] | None" = field(default_factory=dict)  # pyright: ignore[reportUnknownVariableType]
-    """Volumes by directory. A volume with an empty name is named after its directory."""
+    """Volumes by directory. A volume with an empty name gets the name of its directory."""
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     annotations: Mapping[str, pulumi.Input[str]] | None = field(default_factory=dict[str, pulumi.Input[str]])
     grace: int | None = 30  # seconds
@@ -161,7 +161,7 @@ def run_with_disk(
     parent: pulumi.Resource,
     after: Sequence[pulumi.Resource],
 ) -> StatefulSet:
-    """Run one pod with a disk, which is deleted with it.
+    """Run one pod with a disk. The disk is deleted with the StatefulSet.
 
     Changes of the claim template are ignored: Kubernetes refuses them, and a disk grows through its claim.
     """
@@ -284,7 +284,7 @@ def _volume_name(path: str, volume: "VolumeArgsDict") -> pulumi.Input[str]:
 def probe(
     path: str, port: int, *, failures: int = 3, every: int = 10, within: int | None = 5, scheme: str | None = "HTTP"
 ) -> "ProbeArgsDict":
-    """`every` and `within` in seconds. None: Kubernetes' default, which is not rendered."""
+    """Return an HTTP probe. `every` and `within` are in seconds; with None, Kubernetes' default applies."""
     rendered: ProbeArgsDict = {
         "http_get": {"path": path, "port": port},
         "period_seconds": every,
@@ -306,7 +306,7 @@ def service(
     *,
     parent: pulumi.Resource,
 ) -> Service:
-    """`ports`: the Service's port and the pod's port, by name."""
+    """Create the program's Service. `ports`: the Service's port and the pod's port, by name."""
     return Service(
         f"{name}-service",
         metadata={"name": service_name, "namespace": args.namespace},
@@ -321,7 +321,7 @@ def service(
 def delegated_authentication(
     name: str, account_name: str, args: ProgramArgs, *, parent: pulumi.Resource
 ) -> "tuple[ClusterRoleBinding, RoleBinding]":
-    """Rights of an aggregated API server: it asks the API server who calls, whether they may, and for the CA."""
+    """Create the rights of an aggregated API server, which delegates authentication and authorization of callers."""
     opts = pulumi.ResourceOptions(parent=parent)
     subject = {"kind": "ServiceAccount", "name": account_name, "namespace": args.namespace}
     return (
@@ -353,7 +353,7 @@ def network_policy(
 ) -> NetworkPolicy:
     """Let all pods and nodes call the program on its ports, and the program call DNS, the API server and `calls`.
 
-    No selector matches the API server, so the ports that it calls are open to all; certificates and tokens decide.
+    The API server has no selector, so `listens` is open to all addresses; certificates and tokens decide about access.
     """
     return NetworkPolicy(
         f"{name}-policy",
@@ -373,7 +373,7 @@ def network_policy(
 
 
 def all_addresses() -> "list[NetworkPolicyPeerArgsDict]":
-    """Return every address but those of the node's own services."""
+    """Return all addresses except those of the node's own services."""
     return [{"ip_block": {"cidr": "0.0.0.0/0", "except_": [_LINK_LOCAL]}}, {"ip_block": {"cidr": "::/0"}}]
 
 

@@ -1,8 +1,9 @@
-"""`python -m controllers.closer --config FILE [--workloads FILE]`: close what must be closed now, without controllers.
+"""`python -m controllers.closer --config FILE [--workloads FILE]`: close budgets that must be closed now, without the
+controllers.
 
-These are the pods' budgets in the scaler's document and the NodePools in the workload controller's.
-Closing early costs little. So three clocks count, each alone: this process's, the API server's, and that of cron, which
-is the controller manager's. A budget that is to close within `EARLY` is closed.
+It closes pods' budgets (in the scaler's config document) and NodePools (in the workload controller's). Closing early
+costs little. So a budget is closed if any of three clocks requires it: this process's, the API server's, or cron's,
+which is the controller manager's. A budget that must close within `EARLY` is closed, too.
 """
 
 import re
@@ -48,18 +49,18 @@ def main(arguments: list[str]) -> int:
 
 
 def crons_clock(pod: str, now: datetime) -> Iterator[datetime]:
-    """Yield what cron's clock said when it started this pod; nothing for a pod that cron did not start.
+    """Yield the time of cron's clock when cron started this pod; nothing if cron did not start it.
 
     A CronJob's Job is named after the scheduled minute since 1970 (Kubernetes 1.36, pkg/controller/cronjob/utils.go).
     """
     if (name := re.search(r"-(\d{8})-[a-z0-9]+$", pod)) is not None:
         scheduled = datetime.fromtimestamp(60 * int(name[1]), UTC)
-        if abs(scheduled - now) < timedelta(days=1):  # a Job made by hand may end in a date
+        if abs(scheduled - now) < timedelta(days=1):  # the name of a Job created by hand may end in a date
             yield scheduled
 
 
 def close(budget: BudgetPolicy, config: ControllerConfig, api: KubeApi, clocks: list[datetime]) -> bool:
-    """Close the budget if it must be closed; return False if that failed. A missing budget counts as closed."""
+    """Close the budget if it must be closed; return False if the write failed. A missing budget counts as closed."""
     path = f"/apis/policy/v1/namespaces/{budget.namespace}/poddisruptionbudgets/{budget.pdb}"
     try:
         item = api.get(path)
@@ -79,9 +80,10 @@ def close(budget: BudgetPolicy, config: ControllerConfig, api: KubeApi, clocks: 
 
 
 def close_node_pool(name: str, config: WorkloadsConfig, api: KubeApi, clocks: list[datetime]) -> bool:
-    """Close the NodePool if it must be closed; return False if that failed. A missing NodePool counts as closed.
+    """Close the NodePool if it must be closed; return False if the write failed. A missing NodePool counts as closed.
 
-    The write has the workload controller's field manager, so that neither forces the other, nor any other manager.
+    The write uses the workload controller's field manager, so that the two processes never conflict, and overrules no
+    other manager.
     """
     path = f"{PATH}/{name}"
     try:
@@ -96,7 +98,7 @@ def close_node_pool(name: str, config: WorkloadsConfig, api: KubeApi, clocks: li
 
 
 def _is_open(window: DisruptionWindow, clocks: list[datetime]) -> bool:
-    """Return True if the window is open by all clocks, and stays open for a while."""
+    """Return True if the window is open by all clocks, now and `EARLY` from now."""
     return all(window.is_open(now) and window.is_open(now + EARLY) for now in clocks)
 
 

@@ -1,7 +1,7 @@
-"""Doubt about clock or config, and the instants that count meanwhile. Pure.
+"""Doubt about the clock or the config, and the instants that count meanwhile. Pure.
 
-While clocks disagree, the controllers cannot tell which one is right. Whatever protects pods applies as soon as *any*
-clock asks for it: awake, a floor, a closed budget, an operator's hold. Nothing is lowered or opened.
+While clocks disagree, the controllers cannot know which one is right. A protection of pods applies if the time of *any*
+clock requires it: awake, a floor, a closed budget, an operator's hold. Nothing is lowered or opened.
 """
 
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """Why clock or config are distrusted now. False if they are trusted.
+    """The reason for which the clock or the config is distrusted. False if both are trusted.
 
-    `leads`: by how much other clocks are ahead of this process's; empty while clocks agree.
+    `leads`: how far other clocks are ahead of this process's clock; empty while clocks agree.
     """
 
     why: str = ""
@@ -23,11 +23,11 @@ class Doubt:
         return bool(self.why)
 
     def others(self, now: datetime) -> Sequence[datetime]:
-        """Return what the other clocks say when this process's says `now`; nothing while clocks agree."""
+        """Return the times of the other clocks when this process's clock reads `now`; nothing while clocks agree."""
         return [now + lead for lead in self.leads]
 
     def instants(self, now: datetime) -> Sequence[datetime]:
-        """Return what each clock says, this process's first."""
+        """Return the time of each clock, this process's first."""
         return [now, *self.others(now)]
 
 

@@ -1,7 +1,7 @@
 """The controllers' inputs and outputs as values and protocols; adapters and the simulator implement them.
 
-A *reading* is the knowledge about one pool's queues; `ObservedCluster` is the state of the cluster; an *action* is one
-change with its reason; an *outcome* is the result of an action.
+A *reading* is what is known about one pool's queues; `ObservedCluster` is the state of the cluster; an *action* is one
+change with a reason; an *outcome* is the result of an action.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ from ebbtide.vocabulary.holds import Hold
 PoolName: TypeAlias = str
 PodName: TypeAlias = str
 BudgetName: TypeAlias = str
-NO_LONGER = "no longer: "  # begins a note on the end of a condition
+NO_LONGER = "no longer: "  # prefix of the note that a condition has ended
 
 
 # --- demand -----------------------------------------------------------------------------------------------------------
@@ -30,10 +30,10 @@ class Known:
     in_transit: int  # popped, not yet registered as running
     running: int
     stale: int = 0  # dead workers' entries and overdue jobs: only a worker without a job clears them
-    due_soon: int = 0  # scheduled jobs due by the look-ahead, and not overdue
+    due_soon: int = 0  # scheduled jobs that are due within the look-ahead, and not overdue
     oldest_wait: timedelta | None = None
     idle: frozenset[PodName] = frozenset()  # pods whose workers all report idle; every other pod counts as busy
-    names_idle: bool = True  # False: this source cannot distinguish pods, it only shows if anything is in flight
+    names_idle: bool = True  # False: the source does not distinguish pods, and only shows whether anything is in flight
     seen_before: bool = True  # False: no worker and no job ever used these queues; is the name right?
     warning: str = ""  # settings reported by workers that an operator should change; the counts are right
     kind: Literal["known"] = "known"
@@ -53,7 +53,7 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Untrusted:
-    """The source answers, but its "empty" proves nothing yet (a restart, another primary): may raise, never lower."""
+    """The source answers, but its "empty" proves nothing yet (a restart, a new primary): may scale up, never down."""
 
     why: str
     seen: Known
@@ -64,7 +64,7 @@ Reading: TypeAlias = Known | Unknown | Untrusted
 
 
 class DemandSource(Protocol):
-    """Gives one consistent reading per pool; the adapter knows how demand is stored (lists, streams, an API)."""
+    """Returns one consistent reading per pool; the adapter knows how demand is stored (lists, streams, an API)."""
 
     def read(self, pools: Sequence[PoolName]) -> Mapping[PoolName, Reading]: ...
 
@@ -84,23 +84,23 @@ class PodPhase(StrEnum):
 class ObservedPod:
     name: PodName
     phase: PodPhase
-    marked: bool = False  # carries the deletion cost of a pod that may go first
-    grace: int = 0  # seconds that it gets when it is stopped
+    marked: bool = False  # has the deletion cost of a pod that may be removed first
+    grace: int = 0  # grace period in seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedPool:
-    """`replicas` are the requested ones; `version` is the resourceVersion to which a write is bound."""
+    """`replicas` is the requested number; `version` is the resourceVersion to which a write is bound."""
 
     replicas: int
-    existing: int  # pods by the cluster's count, neither ended nor terminating; `pods` may be older
+    existing: int  # the Deployment's own count of pods that neither ended nor terminate; `pods` may be older
     pods: tuple[ObservedPod, ...]
     settled: bool = True  # False while a rollout has two active ReplicaSets or the status lags the spec
     version: str = ""
     refused: str = ""  # the cluster's message on why it creates no more pods (a quota, an admission rule)
-    conflicting_manager: str = ""  # the writer of another number of replicas: an autoscaler or a GitOps tool
+    conflicting_manager: str = ""  # another writer of replicas, which sets another number: an autoscaler, a GitOps tool
     hold: Hold | None = None
-    grace: int = 0  # seconds that a new pod gets when it is stopped
+    grace: int = 0  # grace period of a new pod in seconds
 
     @property
     def running(self) -> int:
@@ -109,7 +109,7 @@ class ObservedPool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedBudget:
-    max_unavailable: int  # of a budget with a minimum: 0 if closed, 1 if open as intended
+    max_unavailable: int  # for a budget with a minimum: 0 if closed, 1 if open as intended
     minimum: int | None = None  # `minAvailable`, if it is a number
     settled: bool = True  # False until the budget's status has caught up with its spec
     version: str = ""
@@ -118,9 +118,9 @@ class ObservedBudget:
 
 @dataclass(frozen=True, slots=True)
 class ObservedCluster:
-    """The content of the caches; a nonexistent object is missing.
+    """The content of the caches; objects that do not exist are missing.
 
-    `unknown`: why pools and budgets of a team's namespace cannot be read, by name. Others are decided all the same.
+    `unknown`: by name, why a pool or budget in a team's namespace cannot be read. All others are decided as usual.
     """
 
     pools: Mapping[PoolName, ObservedPool] = field(default_factory=dict[PoolName, ObservedPool])
@@ -130,9 +130,9 @@ class ObservedCluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """Set a pool's replicas. `version` is the observed one: the write must fail if the object has changed since.
+    """Set a pool's replicas. `version` is the observed version: the write must fail if the object has changed since.
 
-    Raises carry it, too: decided on a lagging cache, a raise from 2 to 4 may cut 7 workers to 4.
+    A scale-up also needs the version: based on a lagging cache, a change from 2 to 4 may cut 7 workers to 4.
     """
 
     pool: PoolName
@@ -143,7 +143,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """Rank a pod first for removal (`idle` true) or undo that; the cluster must show marks before replicas fall."""
+    """Rank a pod first for removal (`idle`), or undo this. The cluster must show marks before replicas are lowered."""
 
     pool: PoolName
     pod: PodName
@@ -153,7 +153,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetBudget:
-    """Set a budget's maxUnavailable, 0 or 1, or the minimum that stands for it. An opening carries a `version`."""
+    """Set a budget's maxUnavailable to 0 or 1, or the equivalent minimum. Opening a budget needs a `version`."""
 
     budget: BudgetName
     max_unavailable: int
@@ -173,7 +173,7 @@ class Outcome(StrEnum):
 
 
 class Cluster(Protocol):
-    """`observe` returns the content of the caches, without a network call; `act` raises for no answer of a cluster."""
+    """`observe` returns the caches' content without a network call. `act` returns an outcome for every answer."""
 
     def observe(self) -> ObservedCluster | Unknown: ...
     def act(self, action: Action) -> Outcome: ...
@@ -187,9 +187,9 @@ class Clock(Protocol):
 
 
 class Waker(Protocol):
-    """`wait` returns after `timeout`, or sooner on an event; False if the process is to stop.
+    """`wait` returns after `timeout`, or sooner on an event; False if the process must stop.
 
-    An event is a reason to read sooner, never a fact.
+    An event is only a reason to read sooner.
     """
 
     def wait(self, timeout: timedelta) -> bool: ...
@@ -201,15 +201,15 @@ class PoolReport:
 
     name: PoolName
     reading: Reading
-    workers: int | None  # requested replicas as observed; None: its Deployment is not in the cluster
-    wanted: int | None  # None: nothing could be decided
+    workers: int | None  # observed requested replicas; None: the Deployment is not in the cluster
+    wanted: int | None  # None: no decision was possible
     reason: str
     pending: int = 0
     running: int = 0
     terminating: int = 0
     failing: int = 0
     unreachable: int = 0
-    idle: int = 0  # running ones that have been idle for the pop window
+    idle: int = 0  # running pods that have been idle for the pop window
     floor: int = 0
     note: str = ""
 
@@ -232,24 +232,24 @@ class ReconcileReport:
     window_open: bool
     window_reason: str
     window_until: datetime | None
-    trouble: tuple[str, ...] = ()  # conditions of no single object: cluster, clocks, calendar, config
+    trouble: tuple[str, ...] = ()  # conditions that concern no single object: cluster, clocks, calendar, config
     pools: tuple[PoolReport, ...] = ()
     budgets: tuple[BudgetReport, ...] = ()
 
 
 class Journal(Protocol):
     def reconciled(self, report: ReconcileReport) -> None:
-        """Take in a report at the end of every reconcile; cheap."""
+        """Receive a report at the end of every reconcile. Must be cheap."""
 
     def acted(self, at: datetime, action: Action, outcome: Outcome) -> None: ...
 
     def noted(self, at: datetime, subject: str, message: str) -> None:
-        """Report a condition that an operator should know, when it changes and not in every reconcile."""
+        """Report a condition that an operator should know, only when it changes, not in every reconcile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """All edges of the scaler. The simulator supplies its own."""
+    """All inputs and outputs of the scaler. The simulator supplies its own."""
 
     demand: DemandSource
     cluster: Cluster
@@ -257,4 +257,4 @@ class Ports:
     waker: Waker
     journal: Journal
     doubt: Callable[[], Doubt] = lambda: TRUST
-    """Returns why clock or config are distrusted now: then nothing is opened and nothing lowered."""
+    """Returns why the clock or the config is distrusted; while it is, nothing is opened or lowered."""

@@ -1,7 +1,7 @@
-"""The frame that all processes of the controller's image share: arguments, config, health, pages, signals and Lease.
+"""The common base of all processes of the controller's image: arguments, config, health, pages, signals and Lease.
 
-Of the replicas of an `ElectedProcess`, only the one that holds the Lease acts, term by term. A lost Lease or another
-config ends a term, and nothing that the term remembered outlives it.
+Of the replicas of an `ElectedProcess`, only the holder of the Lease acts, term by term. A lost Lease or a new config
+ends a term; a term's memory ends with it.
 """
 
 import argparse
@@ -34,12 +34,12 @@ TermT = TypeVar("TermT", bound="Term")
 
 _STANDBY, _TICK = timedelta(seconds=1), timedelta(milliseconds=50)
 _SYNC = 5.0  # seconds that a new term waits for its caches before it reconciles without them
-_CONFIG_INTERVAL = 2.0  # seconds between two reads of the config file; reconciles may follow each other faster
-_STOP_LIMIT = 4  # seconds after which a process that hangs while it stops is ended
+_CONFIG_INTERVAL = 2.0  # seconds between two reads of the config file; reconciles may be more frequent
+_STOP_LIMIT = 4  # seconds after which a process that hangs while stopping is killed
 
 
 def argument_parser(prog: str, description: str, document: str) -> argparse.ArgumentParser:
-    """Return a parser of the arguments that every entry point has; `document` says what `--config` names."""
+    """Return a parser for the arguments that every entry point has; `document` is the help of `--config`."""
     parser = argparse.ArgumentParser(prog=prog, description=description)
     parser.add_argument("--config", required=True, type=Path, metavar="FILE", help=document)
     parser.add_argument("--kubeconfig", metavar="FILE", help="how to reach the cluster (default: the pod's account)")
@@ -47,21 +47,21 @@ def argument_parser(prog: str, description: str, document: str) -> argparse.Argu
 
 
 class ConfigFile(Generic[ConfigT]):
-    """The config document as a file that may change under the running process, as a mounted ConfigMap does.
+    """The config document: a file that may change while the process runs, as a mounted ConfigMap does.
 
-    `config` is the last valid document. `load` raises ValueError or OSError for an invalid one, and so does the
-    constructor. An invalid document never replaces a valid one; while it stays, `why` says what is wrong, and the
-    process distrusts the config that it follows. Contents are compared, not dates: Kubernetes swaps a link.
+    `config` is the last valid document. `load` raises ValueError or OSError for an invalid document, and so does the
+    constructor. An invalid document never replaces a valid one; while the file is invalid, `why` has the error, and the
+    process distrusts its config. Contents are compared, not dates, since Kubernetes swaps a link.
     """
 
     def __init__(self, path: Path, load: Callable[[str], ConfigT]) -> None:
         self._path, self._load = path, load
         self._text = path.read_text(encoding="utf-8")
         self.config = self._load(self._text)
-        self.why = ""  # empty: the file is followed
+        self.why = ""  # empty: `config` is the file's content
 
     def changed(self) -> bool:
-        """Read the file again; True if it holds another valid config."""
+        """Read the file again; return True if it contains another valid config."""
         try:
             text = self._path.read_text(encoding="utf-8")
             config = self.config if text == self._text else self._load(text)
@@ -94,7 +94,7 @@ class Process(ABC, Generic[ConfigT]):
 
     @abstractmethod
     def run(self) -> None:
-        """Work until `waker` says stop."""
+        """Work until `waker` returns False."""
 
     @abstractmethod
     def unready(self) -> str:
@@ -125,7 +125,7 @@ class Process(ABC, Generic[ConfigT]):
         return "".join(families)
 
     def doubt(self) -> Doubt:
-        """Return why config or clock are distrusted now."""
+        """Return why the config or the clock is distrusted."""
         clocks = self.clocks.doubt()
         return Doubt("; ".join(filter(None, (self.file.why, clocks.why))), clocks.leads)
 
@@ -133,7 +133,7 @@ class Process(ABC, Generic[ConfigT]):
         self._last_turn = monotonic()
 
     def stop(self, *_: object) -> None:
-        """Handle a signal. A process 1 ignores an alarm that it sets itself, so a thread ends what hangs."""
+        """Handle a signal. Since PID 1 ignores an alarm that it sets itself, a thread kills a hanging process."""
         faulthandler.dump_traceback_later(_STOP_LIMIT, exit=True)
         self.waker.stop()
 
@@ -146,11 +146,11 @@ class Process(ABC, Generic[ConfigT]):
 
 
 class Term(Protocol):
-    """All that one leadership under one config needs."""
+    """The objects that one leadership under one config needs."""
 
     def start(self) -> None: ...
     def trouble(self) -> str:
-        """Return why the caches are not believed; empty if they are."""
+        """Return why the caches may be stale; empty if they are current."""
         ...
 
     def reconcile(self) -> timedelta:
@@ -161,7 +161,7 @@ class Term(Protocol):
 
 
 class ElectedProcess(Process[ConfigT], Generic[ConfigT, TermT]):
-    """A process of which only the replica that holds the Lease acts."""
+    """A process with several replicas, of which only the holder of the Lease acts."""
 
     def __init__(self, file: ConfigFile[ConfigT], kubeconfig: str | None, *, namespace: str, lease: str) -> None:
         super().__init__(file, kubeconfig)
@@ -173,7 +173,7 @@ class ElectedProcess(Process[ConfigT], Generic[ConfigT, TermT]):
     def new_term(self) -> TermT: ...
 
     def end_term(self, term: TermT, successor: ConfigT | None) -> None:
-        """Act for the last time before the term ends: for a new config, or because the process stops (None)."""
+        """Act for the last time before the term ends: because of a new config, or because the process stops (None)."""
 
     def run(self) -> None:
         self.lease.start(self.waker.notify)
@@ -185,7 +185,7 @@ class ElectedProcess(Process[ConfigT], Generic[ConfigT, TermT]):
             going = self._lead() if self.lease.held() else self.waker.wait(_STANDBY)
 
     def _lead(self) -> bool:
-        """Reconcile until the Lease is lost or the config changes (True), or until the process is to stop (False)."""
+        """Reconcile until the Lease is lost or the config changes (True), or until the process must stop (False)."""
         term = self.term = self.new_term()
         term.start()
         try:
@@ -207,7 +207,7 @@ class ElectedProcess(Process[ConfigT], Generic[ConfigT, TermT]):
             term.close()
 
     def _wait_for_caches(self, term: TermT) -> bool:
-        """Return False if the process is to stop."""
+        """Return False if the process must stop."""
         latest = monotonic() + _SYNC
         while term.trouble() and monotonic() < latest:
             if not self.waker.wait(_TICK):
@@ -237,7 +237,7 @@ def start(
     new_process: Callable[[ConfigFile[ConfigT], str | None], Process[ConfigT]],
     arguments: Sequence[str],
 ) -> int:
-    """Run until a signal; return 2 if the document, the cluster or the port is not usable."""
+    """Run until a signal; return 2 if the document, the cluster or the port cannot be used."""
     parser = argument_parser(prog, description, document)
     parser.add_argument("--listen", default="0.0.0.0:8080", metavar="ADDRESS:PORT", help="for probes and metrics")
     options = parser.parse_args(arguments)

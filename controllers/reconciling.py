@@ -1,7 +1,7 @@
 """The memory of the reconcile loops: writes that no cache shows yet, and noted conditions. Pure.
 
 A cache may lag behind this process's own writes. Remembering them prevents repeated writes and waits that would never
-end. It is no protection, since a restart forgets it: the version that a write is bound to protects.
+end. This memory is no protection, since a restart forgets it: the version to which a write is bound is the protection.
 """
 
 from collections import defaultdict
@@ -12,19 +12,19 @@ from typing import Generic, TypeVar
 
 from controllers.ports import NO_LONGER, Action, BudgetReport, PoolReport
 
-LAG_LIMIT = timedelta(seconds=30)  # a write that no cache shows by then was overwritten by another writer
+LAG_LIMIT = timedelta(seconds=30)  # if no cache shows a write by then, another writer has overwritten it
 ReportT = TypeVar("ReportT", PoolReport, BudgetReport)
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Result(Generic[ReportT]):
-    """The actions of one reconcile of the scaler, the latest instant of the next (None: the resync), and a report."""
+    """One reconcile of the scaler: its actions, the latest time of the next one (None: the resync), and a report."""
 
     actions: tuple[Action, ...]
     due: datetime | None
     report: ReportT
-    noted: bool = True  # False: nothing is known that could begin or end a note
+    noted: bool = True  # False: too little is known to begin or end a note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +32,12 @@ class Expectation(Generic[T]):
     """A write that the caches are expected to show."""
 
     value: T
-    before: str  # version of the object that the write was decided on
+    before: str  # the object's version on which the write was decided
     at: datetime
 
 
 class Expectations(Generic[T]):
-    """The open expectations, by kind and name of their object."""
+    """Open expectations, by kind and name of the object."""
 
     def __init__(self) -> None:
         self._open: defaultdict[str, dict[str, Expectation[T]]] = defaultdict(dict)
@@ -49,9 +49,9 @@ class Expectations(Generic[T]):
         self._open[kind][name] = written
 
     def outstanding(self, kind: str, name: str, shown: tuple[str, T | None], now: datetime) -> Expectation[T] | None:
-        """Return the write that the caches lack while they show this version and value (None: not comparable).
+        """Return the write that the caches do not show yet. `shown`: their version and value (None: not comparable).
 
-        Another version or the written value ends an expectation, and so does time.
+        Another version, the written value, or `LAG_LIMIT` ends an expectation.
         """
         written = self._open[kind].get(name)
         if written is None:
@@ -64,7 +64,7 @@ class Expectations(Generic[T]):
         return written
 
     def drop_gone(self, kind: str, present: Iterable[str]) -> Container[str]:
-        """Drop the expectations about objects that are gone; return the names of the objects with an open one."""
+        """Drop expectations for objects that no longer exist; return the names of objects with an open expectation."""
         if self._open[kind]:
             for name in self._open[kind].keys() - set(present):
                 del self._open[kind][name]
@@ -79,7 +79,7 @@ class Notes:
         self._conditions: dict[str, str] = {}
 
     def note(self, at: datetime, subject: str, condition: str) -> None:
-        """`condition` is empty if there is none."""
+        """Set the subject's condition, empty if there is none, and report a change."""
         previous = self.condition(subject)
         if condition != previous:
             self._conditions[subject] = condition

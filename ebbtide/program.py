@@ -1,7 +1,7 @@
 """The public API for a team's own Pulumi program: `run` and the component classes.
 
-A program calls `run()`, which builds the stack of `stacks/Pulumi.<stack>.yaml`, and may add resources to what it
-returns. Each name loads on first access (PEP 562), since `pulumi_aws` takes seconds to import. Type tokens and resource
+A program calls `run()`, which builds the stack of `stacks/Pulumi.<stack>.yaml`, and may add resources to the returned
+stack. Each name loads on first access (PEP 562), since `pulumi_aws` takes seconds to import. Type tokens and resource
 names do not depend on modules, so moving a class changes no live stack.
 """
 # ruff: noqa: F401 - the imports below are the list of public classes
@@ -76,10 +76,10 @@ if TYPE_CHECKING:
 def run() -> "Stack":
     """Build the stack that Pulumi runs, export its outputs, and return it.
 
-    The stack file lies in `stacks/` of the project, which is the folder of `Pulumi.yaml`.
+    The stack file is in `stacks/` of the project, the folder of `Pulumi.yaml`.
     Raises: `pulumi.RunError` for an invalid stack file; Pulumi prints its text without a traceback.
     """
-    gc.disable()  # the SDKs are half a million lasting objects: looking for garbage among them takes a fifth of the run
+    gc.disable()  # the SDKs create half a million lasting objects, whose garbage collection takes a fifth of the run
     import pulumi
 
     from ebbtide.settings import StackInvalid, parse_stack
@@ -92,10 +92,10 @@ def run() -> "Stack":
     from infra.stack import compose
 
     name = pulumi.get_stack()
-    root = pulumi.runtime.get_root_directory() or project_root()  # mocks and old CLIs pass none
+    root = pulumi.runtime.get_root_directory() or project_root()  # mocks and old CLIs pass no root
     try:
         settings = parse_stack(
-            stack_config(), stack=name, file=f"{STACKS}/Pulumi.{name}.yaml", beside=files_in(Path(root) / STACKS)
+            stack_config(), stack=name, file=f"{STACKS}/Pulumi.{name}.yaml", reader=files_in(Path(root) / STACKS)
         )
         stack = compose(
             settings, redis_password=redis_password(), secrets=stack_secrets(), new_token=lambda: token_hex(32)
@@ -109,9 +109,9 @@ def run() -> "Stack":
 
 
 def hidden_package(*names: str) -> str:
-    """Return a line about a foreign module that Python finds in place of one of these packages; "" if there is none.
+    """Return an error line if Python finds a foreign module in place of one of these packages; "" if it does not.
 
-    Their names are common, and Python looks first in the folder of the program.
+    The names are common, and Python first searches the folder of the program.
     """
     home = Path(__file__).parents[1]
     for name in names:
@@ -135,7 +135,7 @@ def __getattr__(name: str) -> object:
 
 @cache
 def _modules() -> dict[str, str]:
-    """Return the module of each public class, from the imports above, so that each name stands in one place."""
+    """Return the module of each public class, from the imports above, so that each name is written only once."""
     tree = ast.parse(Path(__file__).read_text(encoding="utf-8"))
     [block] = [node for node in tree.body if isinstance(node, ast.If)]
     imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]

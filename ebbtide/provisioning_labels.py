@@ -1,6 +1,6 @@
-"""Label keys, taints, namespaces and kinds that only provisioning uses.
+"""Label keys, namespaces and kinds that only provisioning uses.
 
-Those that the controllers share are in `ebbtide/vocabulary/labels.py`.
+Names that the controllers share are in `ebbtide/vocabulary/labels.py`.
 """
 
 from enum import StrEnum
@@ -22,28 +22,25 @@ VOLUME = PREFIX + "volume"
 """Tag of an EBS volume and its snapshots: customer, workload and volume, joined by dots."""
 
 SELF_MADE_SECRETS = PREFIX + "self-made-secrets"
-"""Annotation on pods: Secrets that they wait for and that a process of the same component creates, comma-separated."""
+"""Annotation on pods: Secrets for which they wait, and which another pod of the component creates, comma-separated."""
 
 SECRET_KEYS = PREFIX + "secret-keys"
-"""Annotation on a Secret: the names of its values, comma-separated, for creating it by hand."""
+"""Annotation on a Secret: the names of its values, comma-separated, so that it can be created by hand."""
 
 FILES_DIGEST = PREFIX + "files-digest"
-"""Annotation on a pod: a digest of the files in its ConfigMaps, so that the pods roll with them."""
+"""Annotation on a pod: a digest of the files in its ConfigMaps, so that pods roll when a file changes."""
 SECRETS_DIGEST = PREFIX + "secrets-digest"
-"""Annotation on a pod: a keyed digest of the stack's Secrets that it uses, so that it rolls with them."""
+"""Annotation on a pod: a keyed digest of the stack's Secrets that it uses, so that pods roll when a Secret changes."""
 
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-"""Annotation: with "false" the autoscaler keeps the pod's node. Nothing else reads it."""
+"""Annotation: with "false" the autoscaler keeps the pod's node. No other program reads it."""
 
 WORKER_NAMESPACE = "ebbtide-workers"
 
 NVIDIA = "nvidia.com/"
-"""Prefix of the names of NVIDIA's resources, including slices of a GPU."""
+"""Prefix of NVIDIA's resource names, including slices of a GPU."""
 GPU_MEMORY = "nvidia.com/gpu.memory"
-"""Label of a node: MiB of each of its GPUs. Source: NVIDIA/k8s-device-plugin, docs/gpu-feature-discovery."""
-GPU_TAINT_KEY = "nvidia.com/gpu"
-GPU_TAINT_VALUE = "true"
-
+"""Label of a node: memory of each GPU in MiB. Source: NVIDIA/k8s-device-plugin, docs/gpu-feature-discovery."""
 
 ARCH = "kubernetes.io/arch"
 """Label of every node: its processor architecture."""
@@ -53,7 +50,7 @@ CAPACITY_TYPE = "karpenter.sh/capacity-type"
 
 
 class Architecture(StrEnum):
-    """Processor architecture that an image is built for."""
+    """Processor architecture for which an image is built."""
 
     AMD64 = "amd64"
     ARM64 = "arm64"

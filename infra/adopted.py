@@ -1,4 +1,4 @@
-"""The adopted pods of a stack: their budgets in the teams' namespaces, and the policies for them."""
+"""The adopted pods of a stack: budgets in the teams' namespaces, and admission policies."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from infra.site import Site
 
 
 def adopted(site: Site, options: pulumi.ResourceOptions) -> Sequence[pulumi.Resource]:
-    """Create the budgets first and delete them last: placed pods of flexible rules are covered at all times."""
+    """Create the budgets first and delete them last, so that placed pods of flexible rules are always covered."""
     rules = site.settings.adopted
     if not rules:
         return []

@@ -1,7 +1,7 @@
 """The only reader of Pulumi's config: all keys as a mapping, and secrets as outputs.
 
-Pulumi hands every value over as text; objects are JSON. `pulumi.Config` answers only for names that it is asked for, so
-a misspelt key would go unnoticed: here every key is passed on, and the settings refuse what they do not know.
+Pulumi passes every value as text; objects are JSON. `pulumi.Config` only looks up single names, so a misspelt key would
+go unnoticed. This module passes on every key, and the settings refuse unknown keys.
 """
 
 import json
@@ -12,27 +12,27 @@ from pulumi.runtime.config import CONFIG
 
 from components.pods.secrets import StackSecrets
 from ebbtide.settings.file.document import FOREIGN, OURS, REGION
-from ebbtide.settings.file.keys import REDIS_PASSWORD
+from ebbtide.settings.file.keys import DIGEST_KEY, REDIS_PASSWORD, SECRETS
 from ebbtide.settings.file.problems import SECRET, Secret
 from ebbtide.settings.load import encrypted, value_of
 from ebbtide.settings.sections.redis import token_fault
-from ebbtide.settings.sections.secrets import DIGEST_KEY, SECRETS, digest_key_fault
+from ebbtide.settings.sections.secrets import digest_key_fault
 
 NAMESPACE = OURS.removesuffix(":")
 
 
 def stack_config() -> dict[str, object]:
-    """The whole config by full key; secrets and what belongs to others stand there without their content."""
+    """Return the entire config by full key; secrets and keys of other namespaces have no content."""
     return {key: _value(key, text) for key, text in sorted(CONFIG.get().items())}
 
 
 def redis_password() -> pulumi.Output[str] | None:
-    """`ebbtide:redisPassword`, never in the clear."""
+    """Return `ebbtide:redisPassword`, never in plain text."""
     return pulumi.Config(NAMESPACE).get_secret("redisPassword")
 
 
 def stack_secrets() -> StackSecrets | None:
-    """`ebbtide:secrets` and the key of their digests, never in the clear; None without the one or the other."""
+    """Return `ebbtide:secrets` and the key of their digests, never in plain text; None if either is missing."""
     config = pulumi.Config(NAMESPACE)
     values, key = (config.get_secret(name.removeprefix(OURS)) for name in (SECRETS, DIGEST_KEY))
     return None if values is None or key is None else StackSecrets(values=values.apply(json.loads), key=key)

@@ -1,4 +1,4 @@
-"""The controllers of a stack: the scaler, and the workload controller where a stack needs it."""
+"""The controllers of a stack: the scaler, and the workload controller if the stack needs it."""
 
 import pulumi
 
@@ -7,8 +7,8 @@ from components.controller.controller import Controller, ControllerArgs
 from components.controller.workloads import WorkloadController, WorkloadControllerArgs, token_file
 from components.pods.redis_access import SECRET, controllers_endpoint
 from components.redis.queues import Redis
+from ebbtide.settings.capacity.process_documents import controller_config, has_workloads, workloads_config
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.process_documents import controller_config, has_workloads, workloads_config
 from ebbtide.settings.sections.ray import TOKEN_KEY, token_secret
 from ebbtide.vocabulary.workloads import WorkloadsConfig
 from infra.site import Site
@@ -28,8 +28,8 @@ def scaler(site: Site, redis: Redis, options: pulumi.ResourceOptions) -> Control
 
 
 def workload_controller(site: Site, ray: RaySpaces | None, options: pulumi.ResourceOptions) -> None:
-    """Build it after the Ray clusters, so that a destroy deletes it first: it would restore a spec that a destroy
-    changes. It finds autoscalers when they appear.
+    """Build the controller after the Ray clusters, so that a destroy deletes it first: it would restore a spec that a
+    destroy changes. It finds autoscalers when they appear.
     """
     settings = site.settings
     if not has_workloads(settings):

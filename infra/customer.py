@@ -1,7 +1,7 @@
 """The in-cluster half of a stack: namespaces, Redis, workloads, workers, controllers. It runs on any cluster.
 
-Workloads come after their namespaces and Redis, and the scaler that sizes them comes last; a destroy runs the same
-graph backwards.
+Workloads are created after their namespaces and Redis, and the scaler that sizes them after the workloads; a destroy
+follows the same graph backwards.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,10 +22,11 @@ from components.pods.egress import egress_of
 from components.pods.priorities import Priorities
 from components.pods.secrets import Secrets, SecretsArgs, SecretsSource, StackSecrets
 from components.redis.queues import Redis, RedisArgs
-from components.redis.users import RedisUser
+from components.redis.users import RedisAclUser
+from ebbtide.settings.capacity.pods import secrets_by_namespace
+from ebbtide.settings.capacity.process_documents import asked_ports, has_workloads
+from ebbtide.settings.declared import declared_pods
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.pods import every_pod, secrets_by_namespace
-from ebbtide.settings.process_documents import asked_ports, has_workloads
 from ebbtide.settings.redis_rights import sender_rights
 from ebbtide.settings.sections.cluster import RayOperatorSource
 from ebbtide.settings.sections.monitoring import PrometheusKind
@@ -48,7 +49,7 @@ NewToken: TypeAlias = Callable[[], str]
 def stack_context(
     settings: StackSettings, ownership: OwnershipTable, secrets: StackSecrets | None = None
 ) -> StackContext:
-    """`secrets` are None where their values are unknown, as in a rendering."""
+    """Return the context of a stack. `secrets` is None if the values are unknown, as in a rendering."""
     return StackContext(
         customer=settings.customer,
         images=image_source(settings),
@@ -91,7 +92,7 @@ def customer_half(
     gateway = services(site, site.after(spaces, policies, *sized))
     snapshots(site)
     jobs(site, site.after(*before_pods))
-    # Created after the budgets and deleted before them: the scaler closes them when it ends.
+    # Created after the budgets and deleted before them, since the scaler closes budgets when it stops.
     controller = scaler(site, redis, site.after(spaces, redis, policies, *sized))
     exporters = exporter(site, redis, site.after(spaces, redis, policies))
     monitoring(site, site.after(spaces, controller, *exporters, *gateway))
@@ -101,7 +102,7 @@ def customer_half(
 def _secrets(
     site: Site, namespaces: Sequence[pulumi.Resource], options: pulumi.ResourceOptions
 ) -> list[pulumi.Resource]:
-    """Empty for a stack without Secrets, so that an existing stack gets no new component."""
+    """Return nothing for a stack without Secrets, so that an existing stack gets no new component."""
     if not site.settings.secrets:
         return []
     args = SecretsArgs(source=site.stack.secrets, wanted=secrets_by_namespace(site.settings))
@@ -116,7 +117,7 @@ def _redis(site: Site, password: Password, ray: RaySpaces | None, options: pulum
         password=password,
         further={} if ray is None else {f"ray-{name}": ray.names[name] for name in with_state},
         users={
-            name: RedisUser(rule=rule, rights=sender_rights(name, site.settings))
+            name: RedisAclUser(rule=rule, rights=sender_rights(name, site.settings))
             for name, rule in site.settings.adopted.items()
             if rule.redis
         },
@@ -155,5 +156,5 @@ def _network_policies(
 
 
 def _priorities(site: Site) -> list[pulumi.Resource]:
-    values = [entry.pod.priority for entry in every_pod(site.settings) if entry.pod.priority is not None]
+    values = [entry.pod.priority for entry in declared_pods(site.settings) if entry.pod.priority is not None]
     return [Priorities("priorities", values, site.settings.customer, site.after())] if values else []

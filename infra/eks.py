@@ -1,7 +1,7 @@
 """A cluster on EKS, from the outside in: network, control plane, nodes, add-ons.
 
-Each step depends on the previous one, because a destroy runs the same graph backwards: pods with volumes are deleted
-before the volume controller, nodes before the network. The in-cluster half only uses `Foundation`, so that an existing
+Each step depends on the previous one, because a destroy follows the same graph backwards: pods with volumes are deleted
+before the volume controller, nodes before the network. The in-cluster half uses only `Foundation`, so that an existing
 cluster can replace this one (`components.cluster.existing`).
 """
 
@@ -21,8 +21,8 @@ from components.cluster.autoscaler import Autoscaler, autoscaler_args
 from components.cluster.gpu_daemons import DevicePlugin, GpuExporter
 from components.context import StackContext
 from ebbtide.provisioning_labels import NodeKind
+from ebbtide.settings.capacity.pods import serving_needs
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.pods import serving_needs
 from ebbtide.settings.sections.monitoring import PrometheusKind
 from ebbtide.settings.sections.network import Nat
 from ebbtide.settings.sections.redis import RedisKind
@@ -32,7 +32,7 @@ from infra.site import Foundation
 def eks_foundation(
     settings: StackSettings, stack: StackContext, redis_password: pulumi.Input[str] | None
 ) -> Foundation:
-    """Build a cluster on EKS and, where the stack file asks for ElastiCache, the Redis beside it."""
+    """Build a cluster on EKS and, if the stack file requests it, ElastiCache."""
     return _Eks(settings, stack).foundation(redis_password)
 
 
@@ -139,7 +139,7 @@ class _Eks:
     def _inside(
         self, inside: list[pulumi.ProviderResource], cluster: Cluster, nodes: Sequence[NodeGroup]
     ) -> list[pulumi.Resource]:
-        """Create what the customer's pods need before their start and as long as they run."""
+        """Create the components that must exist before the customer's pods start, and as long as they run."""
         settings = self.settings
         add_ons = ClusterAddOns(
             "add-ons",
@@ -167,7 +167,7 @@ class _Eks:
         definitions: pulumi.ProviderResource | None,
         ready: Sequence[pulumi.Resource],
     ) -> list[pulumi.Resource]:
-        """Create Karpenter and its NodePools. A destroy ends all of Karpenter's nodes while its controller runs."""
+        """Create Karpenter and its NodePools. A destroy removes all of Karpenter's nodes while the controller runs."""
         # Imported here, since only these stacks need their AWS packages.
         from components.cluster.karpenter.controller import Karpenter, KarpenterArgs
         from components.cluster.karpenter.nodes import NodePools, NodePoolsArgs

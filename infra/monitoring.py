@@ -17,7 +17,7 @@ from components.monitoring.scraping import ALERTMANAGER_PORT, Scraping
 from components.monitoring.targets import gpu_target, targets
 from components.redis.queues import Redis
 from ebbtide.monitoring.documents import rules_document
-from ebbtide.settings.process_documents import exporter_config
+from ebbtide.settings.capacity.process_documents import exporter_config
 from ebbtide.settings.sections.monitoring import ALERTMANAGER, PROMETHEUS, Discovery, PrometheusKind
 from ebbtide.settings.sections.pods.aws import AwsRights
 from ebbtide.vocabulary.labels import NAMESPACE
@@ -33,7 +33,7 @@ def exporter(site: Site, redis: Redis, options: pulumi.ResourceOptions) -> Seque
 
 
 def monitoring(site: Site, options: pulumi.ResourceOptions) -> None:
-    """Build it last: a cluster without the kinds of Prometheus' operator refuses its objects."""
+    """Build monitoring last: a cluster without the kinds of Prometheus' operator refuses these objects."""
     settings = site.settings.monitoring
     if settings.prometheus is PrometheusKind.NONE:
         return

@@ -23,14 +23,14 @@ def ray_namespaces(site: Site) -> RaySpaces | None:
 
 
 def clusters_with_state(settings: StackSettings) -> Sequence[str]:
-    """The Ray clusters whose heads keep their state in Redis."""
+    """Return the Ray clusters whose heads store their state in Redis."""
     return [name for name, cluster in settings.ray.items() if cluster.remembers]
 
 
 def ray_clusters(
     site: Site, spaces: RaySpaces, redis: Redis, new_token: Callable[[], str], options: pulumi.ResourceOptions
 ) -> Sequence[pulumi.Resource]:
-    """The Ray clusters. Their operator and its kinds come first, so that a destroy deletes each cluster before them."""
+    """Build the Ray clusters after the operator and its kinds, so that a destroy deletes the clusters first."""
     options = _operator(site, spaces, options)
     clusters: list[pulumi.Resource] = []
     for name, settings in site.settings.ray.items():
@@ -65,7 +65,7 @@ def _shared_values(site: Site, name: str, redis: Redis) -> SharedValues:
 
 
 def _operator(site: Site, spaces: RaySpaces, options: pulumi.ResourceOptions) -> pulumi.ResourceOptions:
-    """The options after the operator, unless the stack file names an existing one."""
+    """Return options that depend on the bundled operator; unchanged if the stack file names an existing operator."""
     if site.settings.cluster.ray_operator is RayOperatorSource.EXISTING:
         return options
     args = OperatorArgs(stack=site.stack, watched=spaces.names, cleans_up=clusters_with_state(site.settings))

@@ -1,4 +1,4 @@
-"""The services of a stack. On EKS the stack brings the gateway, KEDA and the VPA; elsewhere they exist already."""
+"""The services of a stack. On EKS the stack installs the gateway, KEDA and the VPA; other clusters have their own."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -20,10 +20,10 @@ from components.serving.vertical import (
     VerticalAutoscaling,
     VerticalAutoscalingArgs,
 )
+from ebbtide.settings.capacity.placement import node_of, pod_size, takes
+from ebbtide.settings.capacity.pods import serving_needs, serving_secrets
 from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.placement import node_of, pod_size, takes
-from ebbtide.settings.pods import serving_needs, serving_secrets
 from ebbtide.settings.sections.serving.gateway import GATEWAY, GATEWAY_NAMESPACE, KEDA_NAMESPACE, Implementation
 from ebbtide.settings.sections.serving.steps import knows_tolerance
 from ebbtide.vocabulary.labels import NAMESPACE
@@ -68,7 +68,7 @@ def services(site: Site, options: pulumi.ResourceOptions) -> Sequence[pulumi.Res
                 settings=service,
                 scaled=scaled_variants(settings, name, prometheus=prometheus_address(settings), tolerance=tolerance),
                 gateway_namespace=gateway_namespace,
-                proxies=serving.proxies if on_eks else 1,  # the number of an existing gateway's is unknown
+                proxies=serving.proxies if on_eks else 1,  # unknown for an existing gateway
                 envoy=envoy,
             ),
             options,
@@ -84,7 +84,7 @@ def services(site: Site, options: pulumi.ResourceOptions) -> Sequence[pulumi.Res
 
 
 def prometheus_address(settings: StackSettings) -> str:
-    """Return the address of Prometheus for KEDA; empty if there is none, and no metric that needs one."""
+    """Return the address of Prometheus for KEDA; empty if there is none, in which case no metric needs it."""
     return settings.serving.prometheus or settings.monitoring.address or ""
 
 
@@ -114,7 +114,7 @@ def longest_request(settings: StackSettings) -> timedelta:
 
 
 def _parts(site: Site, options: pulumi.ResourceOptions) -> pulumi.ResourceOptions:
-    """The options after all parts that the stack brings, so that a destroy deletes the users of a part first."""
+    """Return options that depend on all installed parts, so that a destroy deletes the users of a part first."""
     settings, stack, definitions = site.settings, site.stack, site.cluster.definitions
     needs = serving_needs(settings)
     options = _namespaces(site, options)
@@ -145,7 +145,7 @@ def _parts(site: Site, options: pulumi.ResourceOptions) -> pulumi.ResourceOption
 
 
 def _namespaces(site: Site, options: pulumi.ResourceOptions) -> pulumi.ResourceOptions:
-    """The options after the namespaces of KEDA and the gateway, and the Secrets there."""
+    """Return options that depend on the namespaces of KEDA and the gateway, and on the Secrets in them."""
     settings, needs = site.settings, serving_needs(site.settings)
     spaces = [*([KEDA_NAMESPACE] if needs.keda else []), *([GATEWAY_NAMESPACE] if needs.gateway else [])]
     if not spaces:

@@ -1,4 +1,4 @@
-"""The settings, the cluster and the context that all capabilities of a stack are built with."""
+"""The settings, the cluster and the context that all parts of a stack share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,8 +10,8 @@ from components.cluster.namespaces import Namespaces
 from components.context import StackContext
 from components.pods.entrance import Balancing
 from components.pods.rules import NodeRequirement, labelled_memory, one_of_groups
+from ebbtide.settings.capacity.placement import takes
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.placement import takes
 from ebbtide.settings.sections.pods.aws import AwsRights
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
@@ -26,11 +26,11 @@ class Foundation:
     aws: pulumi.ProviderResource | None = None
     """The AWS provider; only on EKS."""
     cache_host: pulumi.Input[str] | None = None
-    """The address of ElastiCache, if the stack file asks for it."""
+    """The address of ElastiCache, if the stack file requests it."""
     definitions: pulumi.ProviderResource | None = None
-    """The provider of CustomResourceDefinitions, on EKS. It takes over definitions that an earlier part left behind."""
+    """The provider for CustomResourceDefinitions, on EKS. It takes over definitions that a removed part left behind."""
     transformations: Sequence[pulumi.ResourceTransformation] = ()
-    """Applied to every object of the in-cluster half, on a cluster with its own node labels."""
+    """Applied to every object of the in-cluster half, on a cluster whose owner chose the node labels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class Site:
     stack: StackContext
 
     def within(self, spaces: Namespaces) -> "Site":
-        """The same site, whose components go into these namespaces."""
+        """Return the same site with components in these namespaces."""
         names = {"namespace": spaces.system.metadata.name, "worker_namespace": spaces.workers.metadata.name}
         return replace(self, stack=replace(self.stack, **names))
 
@@ -50,13 +50,13 @@ class Site:
 
     @property
     def balancing(self) -> Balancing:
-        """Load balancers find subnets by tags. A VPC that the stack file names has none, so its subnets are listed."""
+        """Load balancers find subnets by tags. An existing VPC has no such tags, so its subnets are listed."""
         vpc = self.settings.network.vpc
         subnets = () if vpc is None else [vpc.private_subnets[zone] for zone in self.settings.cluster.zones]
         return Balancing(tags=cost_tags(self.settings), subnets=subnets)
 
     def after(self, *resources: pulumi.Resource) -> pulumi.ResourceOptions:
-        """Options of a component that follows the cluster and these resources."""
+        """Return options for a component that depends on the cluster and these resources."""
         return pulumi.ResourceOptions(
             providers=[self.cluster.provider],
             depends_on=[*self.cluster.ready, *resources],
@@ -66,7 +66,7 @@ class Site:
     def with_role(
         self, kind: str, name: str, pod: PodSettings, namespace: str, options: pulumi.ResourceOptions
     ) -> pulumi.ResourceOptions:
-        """Options of a component that also follows the AWS role of its pods, where the stack file asks for one."""
+        """Return options that also depend on the AWS role of the component's pods, if the stack file requests one."""
         return options if pod.aws is None else self.with_rights(kind, name, pod.aws, namespace, options)
 
     def with_rights(
@@ -79,7 +79,7 @@ class Site:
         from components.aws.iam import PodAccount, PodRole, PodRoleArgs
 
         account = PodAccount(cluster_name=self.settings.customer, namespace=namespace, service_account=name)
-        # Fewer than 57 characters, since AWS takes 64 and Pulumi adds 8.
+        # Fewer than 57 characters, since AWS allows 64 and Pulumi adds 8.
         role = PodRole(
             f"{kind}-{name}-role",
             PodRoleArgs(stack=self.stack, account=account, rights=rights),
@@ -88,9 +88,9 @@ class Site:
         return following(options, role)
 
     def nodes_of(self, pod: PodSettings) -> NodeRequirement | None:
-        """The nodes whose GPUs have the memory that a pod requests.
+        """Require nodes whose GPUs have the memory that a pod requests.
 
-        A pool or a job selects one group of the stack, whose memory `check` has compared.
+        Pools and jobs of a stack on EKS need no requirement: they select one node group, whose memory `check` compares.
         """
         if pod.gpu.memory is None:
             return None
@@ -102,5 +102,5 @@ class Site:
 
 
 def following(options: pulumi.ResourceOptions, *resources: pulumi.Resource) -> pulumi.ResourceOptions:
-    """The options, with further resources that come first."""
+    """Return the options with further dependencies."""
     return pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[*resources]))

@@ -1,4 +1,4 @@
-"""The components that a customer gets: a cluster, and the in-cluster half on it.
+"""The components of a customer's stack: a cluster, and the in-cluster half on it.
 
 The cluster is created on EKS (`infra.eks`) or exists (`components.cluster.existing`). The in-cluster half
 (`infra.customer`) is the same on both.
@@ -19,7 +19,7 @@ from infra.site import Foundation
 
 @dataclass(frozen=True, kw_only=True)
 class Stack:
-    """The values that the program exports, and those that a team's own resources may use."""
+    """The values that the program exports, and values for a team's own resources."""
 
     settings: StackSettings
     cluster_name: pulumi.Input[str]
@@ -30,7 +30,7 @@ class Stack:
     context: StackContext
     """The namespaces, images and tags of the stack, as its components receive them."""
     controller: pulumi.Resource
-    """The scaler: a resource that depends on it comes after namespaces, Redis, workloads and pools."""
+    """The scaler. A resource that depends on it is created after namespaces, Redis, workloads and pools."""
     ownership: OwnershipTable
     controller_document: pulumi.Output[str]
 

@@ -1,4 +1,4 @@
-"""The workloads of a stack, the namespaces of those that start pods, and the snapshots of their disks."""
+"""The workloads of a stack, the namespaces of workloads that start pods, and the snapshots of disks."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,9 +10,9 @@ from components.pods.redis_access import PUBLIC, redis_authority
 from components.pods.rules import nodes_of_architecture, nodes_of_kind
 from components.pods.workload import Workload, WorkloadArgs
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.settings.packing import lasting_pods, room_for_next
-from ebbtide.settings.placement import architecture, home_of
-from ebbtide.settings.pods import namespace_of
+from ebbtide.settings.capacity.packing import lasting_pods, room_for_next
+from ebbtide.settings.capacity.placement import architecture, home_of
+from ebbtide.settings.declared import namespace_of
 from ebbtide.settings.sections.serving.services import ServedWorkload
 from infra.site import Site
 
@@ -20,7 +20,7 @@ _KINDS_OF_STARTED = (NodeKind.FLEXIBLE, NodeKind.GPU)
 
 
 def workload_namespaces(site: Site) -> Mapping[str, OwnNamespace]:
-    """The namespaces of the workloads that start pods, by workload."""
+    """Create a namespace for each workload that starts pods."""
     return {
         name: OwnNamespace(
             f"own-{name}",
@@ -37,7 +37,7 @@ def workload_namespaces(site: Site) -> Mapping[str, OwnNamespace]:
 def workloads(
     site: Site, namespaces: Mapping[str, OwnNamespace], options: pulumi.ResourceOptions
 ) -> list[pulumi.Resource]:
-    """The workloads, and the pods of services."""
+    """Create the workloads and the pods of services."""
     settings = site.settings
     pods = lasting_pods(settings)
     return [
@@ -65,7 +65,7 @@ def workloads(
 
 
 def snapshots(site: Site) -> None:
-    """The snapshot policies of disks. No resource waits for them: a policy finds disks by their tags."""
+    """Create the snapshot policies of disks. No resource depends on them: a policy finds disks by their tags."""
     settings = site.settings
     policies = [
         (disks, volume.snapshots)
@@ -84,7 +84,7 @@ def snapshots(site: Site) -> None:
 
 
 def _nodes_of_started_pods(site: Site) -> Sequence[Mapping[str, str]]:
-    """The selectors that a started pod may have. On a cluster without labels for flexible nodes it may run anywhere."""
+    """Return the selectors that a started pod may have; none if the cluster has no labels for flexible nodes."""
     if site.on_eks:
         return [labels for kind in _KINDS_OF_STARTED for labels in _nodes_of_kind(site, kind)]
     sets = site.settings.cluster.node_selectors
@@ -94,7 +94,7 @@ def _nodes_of_started_pods(site: Site) -> Sequence[Mapping[str, str]]:
 
 
 def _nodes_of_kind(site: Site, kind: NodeKind) -> Sequence[Mapping[str, str]]:
-    """One selector for each processor architecture, if the groups of this kind have several."""
+    """Return one selector for each processor architecture, if the groups of this kind have several."""
     groups = [group for group in site.settings.node_groups.values() if group.kind is kind]
     architectures = sorted({architecture(group) for group in groups})
     if len(architectures) < 2:

@@ -66,8 +66,10 @@ def pytest_sessionfinish() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _interrupts_arrive() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction] - used by every test
-    """A shell starts background jobs with Ctrl-C ignored, and processes started here would inherit that."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+def _signals_arrive() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction] - used by every test
+    """Processes that a test starts inherit ignored signals: a shell's background job ignores two, `nohup` a third."""
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGQUIT: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)

@@ -305,11 +305,15 @@ class FakeCluster:
             return Unknown(self.down)
         still, now = self.pods_stand_still_at, self._clock.now()
         objects, pods = self._as_of(self.objects_lag), self._as_of(self.pods_lag if still is None else now - still)
+        if pods is objects and not self.unknown:
+            return ObservedCluster(objects.pools, objects.budgets, self.unknown)
         pools = {
             name: replace(pool, pods=pods.pools[name].pods if name in pods.pools else ())
             for name, pool in objects.pools.items()
+            if name not in self.unknown
         }
-        return ObservedCluster(pools, objects.budgets, self.unknown)
+        budgets = {name: budget for name, budget in objects.budgets.items() if name not in self.unknown}
+        return ObservedCluster(pools, budgets, self.unknown)
 
     def act(self, action: Action) -> Outcome:
         if self.fenced:

@@ -7,6 +7,7 @@ the start and will still show the end.
 
 import os
 import time
+from bisect import bisect_right
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,18 +37,37 @@ class WallClock:
         dates: Mapping[date, Sequence[tuple[int, int]]] | None = None,
     ) -> bool:
         """`dates` are those that differ from their weekday: closed where they have no minutes."""
+        return self.at(instant).is_open(week, dates)
+
+    def at(self, instant: int) -> "Shown":
+        """`instant` as the wall clock shows it, with the clock changes near it."""
+        first, next_one, last = (bisect_right(self.changes, at) for at in (instant - NEAR, instant, instant + NEAR))
         now = self.shows(instant)
-        already = [now, *(self.shows(change - 1) for change in self.changes if instant - NEAR < change <= instant)]
-        later = [
-            self.shows(instant + 1),
-            *(self.shows(change) for change in self.changes if instant < change <= instant + NEAR),
-        ]
-        midnight = now.replace(hour=0, minute=0, second=0)
+        return Shown(
+            now=now,
+            latest=max([now, *(self.shows(change - 1) for change in self.changes[first:next_one])]),
+            earliest=min([self.shows(instant + 1), *(self.shows(change) for change in self.changes[next_one:last])]),
+        )
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Wall times around an instant: the latest that was shown by then, and the earliest still to be shown."""
+
+    now: datetime
+    latest: datetime
+    earliest: datetime
+
+    def is_open(
+        self, week: Sequence[WeeklyInterval], dates: Mapping[date, Sequence[tuple[int, int]]] | None = None
+    ) -> bool:
+        midnight = self.now.replace(hour=0, minute=0, second=0)
         for day in (midnight + timedelta(days=offset) for offset in (-2, -1, 0, 1)):
-            usual = [(it.start, it.end) for it in week if it.weekday == day.weekday()]
+            weekday = day.weekday()
+            usual = [(interval.start, interval.end) for interval in week if interval.weekday == weekday]
             for begin, stop in (dates or {}).get(day.date(), usual):
                 start, end = day + timedelta(minutes=begin), day + timedelta(minutes=stop)
-                if max(already) >= start and (now < end or min(later) <= end):
+                if self.latest >= start and (self.now < end or self.earliest <= end):
                     return True
         return False
 

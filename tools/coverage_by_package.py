@@ -11,9 +11,9 @@ _COUNTED = ("covered_lines", "num_statements", "covered_branches", "num_branches
 
 
 def package_of(file: str) -> str:
-    """Return `ebbtide.settings` for ebbtide/settings/load.py; elsewhere only the top folder."""
+    """Return `ebbtide.settings` for ebbtide/settings/load.py, the package for the lab's; elsewhere the top folder."""
     folders = Path(file).parent.parts
-    return ".".join(folders[:2] if folders[0] == "ebbtide" else folders[:1])
+    return ".".join(folders[: 3 if folders[1:2] == ("lab",) else 2] if folders[0] == "ebbtide" else folders[:1])
 
 
 def table(report: dict[str, Any]) -> str:

@@ -1,11 +1,13 @@
 """The budgets of adopted pods, in the teams' namespaces.
 
 A budget selects by the rule's own labels, not by Ebbtide's, so it also covers pods that are older than the admission
-policy and pods that the policy could not label. The namespaces are the teams': nothing here creates or deletes one.
+policy and pods that the policy could not label. The namespaces belong to the teams: this module creates and deletes
+none.
 
-Without a scale, Kubernetes does not know the intended number of pods, and `maxUnavailable` fails for all of them. Their
-budget sets `minAvailable`: closed to a number that no cluster reaches, open to one less than the stack file declares. A
-minimum that followed the number of ready pods would let a drain take all of them, one after the other.
+If the pods' owner has no scale, Kubernetes does not know the intended number of pods, and a budget with
+`maxUnavailable` fails. The budget of such pods sets `minAvailable`: a number that no cluster reaches while closed, one
+less than the stack file declares while open. A minimum that followed the number of ready pods would let a drain take
+all of them, one after the other.
 """
 
 from collections.abc import Mapping
@@ -54,7 +56,7 @@ class AdoptedBudgets(pulumi.ComponentResource):
             )
             opts = hand_over(field, parent=self, table=stack.ownership)
         if rule.budget is not None:
-            return  # of the chart
+            return  # the chart creates it
         identity = PodIdentity(name=name, category=rule.category, customer=stack.customer, ends=True)
         spec: PodDisruptionBudgetSpecArgsDict = {
             "selector": label_selector(rule),
@@ -73,7 +75,7 @@ class AdoptedBudgets(pulumi.ComponentResource):
 
 
 def label_selector(rule: AdoptedSettings) -> "LabelSelectorArgsDict":
-    """Return the rule's selector as Kubernetes has it."""
+    """Return the rule's selector in the form of Kubernetes."""
     single = {key: values[0] for key, values in sorted(rule.selector.items()) if len(values) == 1}
     several: list[LabelSelectorRequirementArgsDict] = [
         {"key": key, "operator": "In", "values": [*values]}

@@ -14,7 +14,7 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def text(value: str) -> str:
-    """Quote a text. JSON's escapes are CEL's, except for its surrogates, so other characters stay unescaped."""
+    """Quote a string. CEL reads JSON's escapes, except surrogate pairs, so non-ASCII characters stay unescaped."""
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -27,18 +27,18 @@ def labels(values: Mapping[str, str]) -> str:
 
 
 def one_of(subject: str, values: Iterable[str]) -> str:
-    """Compare a text with the values, of which there is at least one."""
+    """Return a condition: `subject` equals one of the values, of which there is at least one."""
     values = list(values)
     return f"{subject} == {text(values[0])}" if len(values) == 1 else f"{subject} in {texts(values)}"
 
 
 def choice(cases: Iterable[tuple[str, str]], otherwise: str) -> str:
-    """Return the value of the first case whose condition holds, with one line for each case."""
+    """Return an expression for the value of the first case whose condition holds, with one line for each case."""
     return "".join(f"{condition} ? {value} :\n" for condition, value in cases) + otherwise
 
 
 def rule_variables(conditions: Mapping[str, str]) -> "list[VariableArgsDict]":
-    """Return one variable for each rule's condition, and `rule`: the name of the one that holds, or an empty text.
+    """Return one variable for each rule's condition, and `rule`: the name of the matching rule, or an empty string.
 
     A single expression for many rules takes the API server seconds to compile, and may exceed its limit of 100,000
     characters.
@@ -52,7 +52,7 @@ def rule_variables(conditions: Mapping[str, str]) -> "list[VariableArgsDict]":
 
 
 def by_rule(values: Mapping[str, str], otherwise: str) -> str:
-    """Return the value of the pod's rule. Rules with the same value share a line."""
+    """Return an expression for the value of the pod's rule. Rules with the same value share a line."""
     rules: dict[str, list[str]] = {}
     for rule, value in sorted(values.items()):
         rules.setdefault(value, []).append(rule)

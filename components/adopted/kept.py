@@ -1,16 +1,17 @@
-"""Admission policies that keep the controller's number in an object of the team: `pool.replicas: kept`, `budget`.
+"""Admission policies that keep the controller's number in a team's object: `pool.replicas: kept`, `budget`.
 
-**Replicas.** A manifest with `replicas` sets its number at each apply, and so does a client-side apply of one from
-which the line was just removed: workers above that number would be stopped. The policy replaces the number by the
-present one whenever a client updates the Deployment. The controller and `kubectl scale` write another resource,
-`deployments/scale`, and pass.
+**Replicas.** Each apply of a manifest with `replicas` resets the number. So does a client-side apply of a manifest from
+which `replicas` was just removed. Workers above the new number would be stopped. Whenever a client updates the
+Deployment, the policy restores the present number. The controller and `kubectl scale` write another resource,
+`deployments/scale`, which the policy does not match.
 
-An applier then owns the field with the controller's number. To the controller that is no conflict, since the number is
-the same (controllers/adapters/replica_writers.py).
+The applier then owns the field, with the controller's number. The controller sees no conflict, since the number is the
+same (controllers/adapters/replica_writers.py).
 
-**A chart's budget.** Its manifest has `minAvailable`, or a number that is open by day. The policy takes `minAvailable`
-out of every write, since no budget may have both fields, and keeps the present `maxUnavailable`: 0 for a new object.
-Only the controller and the closer write another one; both are limited by `components.controller.admission`.
+**A chart's budget.** The chart's manifest sets `minAvailable`, or a `maxUnavailable` that is open by day. The policy
+removes `minAvailable` from every write, since a budget may not have both fields, and keeps the present
+`maxUnavailable`; a new object gets 0. Only the controller and the closer may write another number, within the limits of
+`components.controller.admission`.
 """
 
 from collections.abc import Mapping
@@ -37,7 +38,7 @@ _KEEP_BUDGET = f"""(object.spec.?minAvailable.hasValue() ? [JSONPatch{{op: "remo
 
 
 def keep_replicas(name: str, rules: Mapping[str, AdoptedSettings], parent: pulumi.Resource) -> None:
-    """Create the policy and its binding, if a rule asks for them."""
+    """Create the policy and its binding, if a rule has `pool.replicas: kept`."""
     names = sorted(
         f"{rule.namespace}/{deployment_of(rule_name, rule)}"
         for rule_name, rule in rules.items()
@@ -58,7 +59,7 @@ def keep_replicas(name: str, rules: Mapping[str, AdoptedSettings], parent: pulum
 
 
 def keep_budgets(name: str, rules: Mapping[str, AdoptedSettings], parent: pulumi.Resource) -> None:
-    """Create the policy for budgets of charts and its binding, if a rule names one."""
+    """Create the policy for charts' budgets and its binding, if a rule names a budget."""
     if any(rule.budget for rule in rules.values()):
         mutate(
             (f"{name}-kept-budgets-policy", f"{name}-kept-budgets-binding"),
@@ -71,5 +72,5 @@ def keep_budgets(name: str, rules: Mapping[str, AdoptedSettings], parent: pulumi
 
 
 def is_kept(rules: Mapping[str, AdoptedSettings]) -> str:
-    """Return a condition on a budget: a rule names it. At least one does."""
+    """Return a condition on a budget: a rule names it. At least one rule must have a `budget`."""
     return one_of(_OBJECT, sorted(f"{rule.namespace}/{rule.budget}" for rule in rules.values() if rule.budget))

@@ -1,11 +1,11 @@
 """Parts of the policy for adopted pods that choose their nodes: variables and patches of `nodeSelector`.
 
-A pod keeps its own choice. It has one if its `nodeSelector` or its required node affinity excludes the labels of the
-rule's nodes, since Kubernetes requires both: with our selector beside it such a pod would stay pending.
+A pod that chooses other nodes keeps its choice: its `nodeSelector` or its required node affinity excludes the labels of
+the rule's nodes. Kubernetes requires all selectors to match, so with ours in addition the pod would stay pending.
 
 - The terms of the affinity are alternatives, so each of them must exclude the labels.
 - A term without a requirement matches no node, and therefore excludes every label.
-- A pod that names a node or a group of the stack has its nodes. Admission does not see which labels these have.
+- A pod that names a node or a node group of the stack has made its choice. Admission does not see these nodes' labels.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from components.adopted.cel import REQUIRED, by_rule, labels, present, texts
 from components.cluster.existing import NodeSelectors
 from components.pods.rules import HOST, nodes_of_kind
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.settings.placement import home_kind
+from ebbtide.settings.capacity.placement import home_kind
 from ebbtide.settings.sections.adopted import AdoptedSettings
 from ebbtide.vocabulary.labels import NODE_GROUP
 
@@ -26,7 +26,7 @@ _NAMES_NODES = texts([NODE_GROUP, HOST])
 _REQUIRED = f"object.spec.?affinity.?nodeAffinity.?{REQUIRED}"
 _WANTED, _VALUES = "variables.nodes[e.key]", "e.?values.orValue([])"
 _INTEGERS = f'({_VALUES} + [{_WANTED}]).all(x, x.matches("^[0-9]{{1,18}}$"))'
-"""Kubernetes compares other values with `Gt` and `Lt` to false. CEL has no larger numbers."""
+"""In Kubernetes, `Gt` and `Lt` are false for other values. CEL has no larger integers."""
 
 _AGREES = f"""e.operator == "Exists"
     || e.operator == "In" && {_WANTED} in {_VALUES}
@@ -46,7 +46,7 @@ def kind_of(rule: AdoptedSettings) -> NodeKind:
 def node_variables(
     rules: Mapping[str, AdoptedSettings], node_selectors: NodeSelectors | None
 ) -> "list[VariableArgsDict]":
-    """Return `nodes`, the labels of the rule's nodes, `missing`, those to be added, and what these follow from."""
+    """Return `nodes`, the labels of the rule's nodes; `missing`, the labels to add; and the variables that they use."""
     expressions = {
         "nodes": by_rule({name: labels(_nodes(rule, node_selectors)) for name, rule in rules.items()}, "{}"),
         "selected": "object.spec.?nodeSelector.orValue({})",
@@ -62,7 +62,7 @@ def node_variables(
 
 
 def _nodes(rule: AdoptedSettings, node_selectors: NodeSelectors | None) -> Mapping[str, str]:
-    """Return the labels of the rule's nodes. On an existing cluster a set without labels is any node."""
+    """Return the labels of the rule's nodes. On an existing cluster, a node set without labels is any node."""
     kind = kind_of(rule)
     return nodes_of_kind(kind) if node_selectors is None else node_selectors.get(kind.value, {})
 

@@ -1,26 +1,26 @@
 """The admission policy that labels and places adopted pods when they are created.
 
-Pods of any owner pass it: of a Deployment, a Job, an operator, or without an owner. No owner is written, so Argo CD,
-Helm and operators find their objects unchanged. A pod that already runs is not changed.
+It handles pods of a Deployment, a Job or an operator, and pods without an owner. It changes only the pod, never the
+owner, so Argo CD, Helm and operators find their objects unchanged. Running pods are not changed.
 
-**One policy for all rules.** The API server applies several policies in no fixed order. One policy with all rules has
-one answer for a pod, and costs less.
+**One policy for all rules.** The API server applies several policies in no fixed order. One policy with all rules gives
+each pod one answer, and costs less.
 
 **Errors.** With `failurePolicy: Ignore`, a pod is created without labels and placement if an expression fails. Its
 budget, which selects by the team's labels, still covers it.
 
-**Two runs.** The API server runs the policy again if a later plugin changes the pod, and every change of the policy
-counts as one. Each patch therefore adds only what is absent.
+**Two runs.** The API server runs the policy again if a later plugin changes the pod, and each change by the policy
+itself counts as one. Each patch therefore adds only what is absent.
 
-**Values of the pod.** Our two labels are overwritten. A pod that chooses other nodes keeps its choice; so does a pod
-with a priority class, with a spread, or with an affinity or an anti-affinity between categories. Everything else is
-kept and ours is added.
+**Values of the pod.** The policy overwrites Ebbtide's two labels. A pod that chooses other nodes keeps its choice; so
+does a pod with a priority class, with a spread, or with an affinity or an anti-affinity between categories. All other
+values are kept, and ours are added.
 
 Traps:
 
-- Pods of DaemonSets and mirror pods belong to a node. With a node selector of ours some would stay pending forever.
-- The priority plugin writes the value of a pod without a class before the policy runs. If the class is set and the
-  value stays, the plugin refuses the pod in its second run.
+- Pods of DaemonSets and mirror pods belong to a node. With our node selector some would stay pending forever.
+- If a pod has no priority class, the priority plugin writes a value before the policy runs. If the policy set the class
+  and kept this value, the plugin would refuse the pod in its second run.
 - The API server accepts policies with a wrong type or field. Only a pod that reaches the expression shows the error,
   so tests on a control plane cover each expression.
 """
@@ -84,7 +84,7 @@ class Adoption(pulumi.ComponentResource):
             parent=self,
         )
         if args.node_selectors is not None:  # an older API server refuses the policy without a word about versions
-            needed = f"ebbtide:adopted needs Kubernetes {MINIMUM_VERSION} or later: ebbtide probe compares the cluster"
+            needed = f"ebbtide:adopted needs Kubernetes {MINIMUM_VERSION} or later; ebbtide probe checks the cluster"
             pulumi.log.info(needed, policy)
         warn_of_second_budgets(name, args.rules, self)
         keep_replicas(name, args.rules, self)
@@ -104,7 +104,7 @@ _WILLING: "LabelSelectorArgsDict" = {"match_expressions": [{"key": ADOPT, "opera
 
 
 def _variables(rules: Mapping[str, AdoptedSettings], node_selectors: NodeSelectors | None) -> "list[VariableArgsDict]":
-    """Later variables may use earlier ones."""
+    """Return the variables in order: later ones may use earlier ones."""
     expressions = {
         "category": by_rule({name: text(rule.category.value) for name, rule in rules.items()}, text("")),
         "tolerations": "object.spec.?tolerations.orValue([])",
@@ -142,7 +142,7 @@ def _patches(rules: Mapping[str, AdoptedSettings], *, zoned: bool) -> str:
     on_fixed_nodes = [name for name, rule in sorted(rules.items()) if kind_of(rule) is NodeKind.FIXED]
     parts = [*_LABELS, *SELECTOR, *_tolerations(rules), present("spec.?affinity", "{}")]
     kept_apart = ([_FIXED] if fixed else []) + ([] if zoned else ["variables.spreads"])
-    if kept_apart:  # once, since a second patch would take away what the first list holds
+    if kept_apart:  # once, since a second patch would replace the field and lose the terms added so far
         parts.append(f"({' || '.join(kept_apart)} ? {present('spec.?affinity.?podAntiAffinity', '{}')} : [])")
     if any(rule.category is not Category.WORKER for rule in rules.values()):
         parts += spread_patches(zoned=zoned)

@@ -3,8 +3,8 @@
 Kubernetes refuses every eviction of a pod that two budgets select, whatever they allow. The policy therefore warns the
 client that writes a budget whose labels may select the pods of a rule. The write succeeds.
 
-Only `matchLabels` are compared, since CEL cannot compare selectors. A budget is named if it shares a label with the
-rule and contradicts none, or if it selects all pods. `ebbtide probe` compares the pods themselves.
+Only `matchLabels` are compared, since CEL cannot compare selectors. The client gets a warning if the budget shares a
+label with the rule and contradicts none, or if it selects all pods. `ebbtide probe` compares the pods themselves.
 """
 
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ def warn_of_second_budgets(name: str, rules: Mapping[str, AdoptedSettings], pare
 
 
 def _may_select(rule: AdoptedSettings) -> str:
-    """Return a condition on a budget. A label that it does not name counts as one that the rule allows."""
+    """Return a condition on a budget. A label that the budget does not name counts as allowed by the rule."""
     shared = f"variables.labels.exists(k, k in {texts(sorted(rule.selector))})"
     agreeing = [
         one_of(f"variables.labels[?{text(key)}].orValue({text(values[0])})", values)

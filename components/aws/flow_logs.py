@@ -1,8 +1,8 @@
 """VPC flow logs of accepted and rejected traffic.
 
 The role may write to this log group but not create it: a record that arrives after a destroy would otherwise recreate
-the group, without a retention and an owner. Its trust names the account and the kind of resource, so that the service
-cannot be made to use the role for another account.
+the group, without retention and owner. The role's trust names the account and the kind of resource, so that the service
+cannot use the role on behalf of another account.
 (Source: "IAM role for publishing flow logs to CloudWatch Logs", Amazon VPC user guide.)
 """
 
@@ -18,7 +18,7 @@ from components.aws.ec2 import FlowLog
 from components.aws.iam import Document
 from components.context import StackContext
 
-_EVERY_TEN_MINUTES = 600  # seconds; every minute would be several times the records
+_EVERY_TEN_MINUTES = 600  # seconds; an interval of one minute would write several times as many records
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ def flow_logs(name: str, args: FlowLogArgs, *, parent: pulumi.Resource) -> FlowL
 
 
 def flow_log_trust(account: str, region: str) -> Document:
-    """Return the trust of this account's flow logs in this region."""
+    """Return a trust policy for the flow logs of this account and region."""
     return {
         "Version": "2012-10-17",
         "Statement": [

@@ -1,13 +1,13 @@
 """IAM roles: trust and permissions, and the role of one pod. The documents are plain data, so that tests can read them.
 
-Pods get their roles by Pod Identity. Two things are easily forgotten: the trust needs `sts:TagSession` beside
-`sts:AssumeRole`, and a trust without conditions lets every pod of every cluster in the account be associated with it.
+Pods get their roles by Pod Identity. Two things are easily forgotten: the trust needs `sts:TagSession` in addition to
+`sts:AssumeRole`, and a trust without conditions lets any pod of any cluster in the account be associated with the role.
 
 Each workload with a section `aws` has its own role. The role's trust names the cluster, the namespace and the account,
 so no other pod can be associated with it. An existing role is only associated; its own trust policy must allow that.
 
-Two traps. New pods see an association a few seconds late, running pods never. IAM refuses a statement with an empty
-list of resources, so a statement without resources is not written.
+Two traps. An association reaches new pods after a few seconds, and running pods never. IAM refuses a statement with an
+empty list of resources, so a statement without resources is not written.
 """
 
 import json
@@ -46,7 +46,7 @@ class GrantedRole:
 
 
 def service_trust(service: str) -> Document:
-    """Return the trust of an AWS service, such as `ec2.amazonaws.com`."""
+    """Return a trust policy for an AWS service, such as `ec2.amazonaws.com`."""
     return {
         "Version": "2012-10-17",
         "Statement": [{"Effect": "Allow", "Principal": {"Service": service}, "Action": ["sts:AssumeRole"]}],
@@ -54,7 +54,7 @@ def service_trust(service: str) -> Document:
 
 
 def pod_trust(account: PodAccount) -> Document:
-    """Return the trust of one ServiceAccount's pods in one cluster."""
+    """Return a trust policy for the pods of one ServiceAccount in one cluster."""
     return {
         "Version": "2012-10-17",
         "Statement": [

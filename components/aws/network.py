@@ -4,14 +4,14 @@ Nodes run in the private subnets only. Each zone has a separate route table, so 
 one per zone replaces nothing: routes get another target, and the first gateway stays. S3, which stores the layers of
 container images, is reached through a gateway endpoint, since a NAT gateway bills per gigabyte.
 
-- `single`: one gateway serves all zones. A second one costs as much as a small node, and helps only in the loss of a
-  zone, when the other zones' nodes would wait for images.
+- `single`: one gateway serves all zones. A second one costs as much as a small node, and helps only if the gateway's
+  zone is lost: the nodes of other zones could then pull no images.
 - `per-zone`: survives the loss of a zone, and no traffic to the internet crosses zones.
-- `none`: a closed network, which has no public subnets and no internet gateway either. Services of AWS are reached
-  through interface endpoints (`components.aws.endpoints`).
+- `none`: a closed network, which has no public subnets and no internet gateway either. AWS services are reached through
+  interface endpoints (`components.aws.endpoints`).
 
 In an existing VPC nothing is created, not even a tag: its owner may manage the tags elsewhere, and a destroy would
-remove from a shared subnet what others need.
+remove tags that others need from a shared subnet.
 """
 
 from collections.abc import Mapping, Sequence
@@ -106,13 +106,13 @@ class Network(pulumi.ComponentResource):
             enable_dns_hostnames=True,  # the private endpoint of the cluster is found by name
             enable_dns_support=True,
             tags=self._tags("vpc"),
-            # Another block of addresses means another VPC, to which no cluster can move. The preview reports it, not an
-            # `up` that has created the new network while the old one is in use.
+            # Another CIDR means another VPC, to which no cluster can move. With this protection the preview fails,
+            # instead of an `up` that has already created the new network while the old one is in use.
             opts=pulumi.ResourceOptions(parent=self, protect=self._args.deletion_protection),
         ).id
 
     def _close_the_default_group(self) -> None:
-        """Empty the VPC's default security group. It is open, cannot be deleted, and is used where no group is named.
+        """Empty the VPC's default security group. It is open, cannot be deleted, and applies where no group is named.
 
         This adopts the existing group; a destroy leaves it empty until the VPC is deleted.
         """

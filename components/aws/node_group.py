@@ -1,16 +1,17 @@
 """The nodes of one group in one zone.
 
-One managed group per zone, because AWS rebalances the zones of a group by terminating nodes, busy or not, and a group
-that EKS owns has no way to disable that.
+Each zone has its own managed group, because AWS rebalances a group's zones by terminating nodes, busy or not, and EKS
+has no option to disable this.
 
 After the first creation the autoscaler owns the desired size. The trap: for an ignored field Pulumi sends the value of
 its *state*, so a changed minimum or maximum is sent with a stale desired size. `pulumi up --refresh` is the documented
-command. AWS refuses a minimum above the number of running nodes, refreshed or not: the autoscaler must add them first.
+command. AWS refuses a minimum above the number of running nodes, refreshed or not: the autoscaler must first add nodes.
 
 A change of the launch template, including cost tags and the disk, replaces the nodes a third at a time and waits for
-budgets: with closed ones EKS gives up after a quarter of an hour, and the update fails without harm. Do it in a
-maintenance. Another instance type or kind replaces the group: EKS drains the old one, and after some minutes ends the
-remaining pods despite budgets (EKS user guide, "Delete a managed node group"). Do that when nothing runs in it.
+budgets: with closed budgets EKS gives up after 15 minutes, and the update fails without harm. Make such changes in a
+maintenance window. Another instance type or kind replaces the group: EKS drains the old one, and after some minutes
+ends the remaining pods despite budgets (EKS user guide, "Delete a managed node group"). Do this when nothing runs in
+the group.
 """
 
 import re
@@ -23,7 +24,7 @@ from pulumi_aws.autoscaling import Tag
 from pulumi_aws.eks import NodeGroup as EksNodeGroup
 
 from components.aws.ec2 import LaunchTemplate
-from components.aws.node_shape import TEMPLATE, NodeRange, NodeShape, name_prefix, user_data
+from components.aws.node_shape import TEMPLATE, NodeRange, NodeTemplate, name_prefix, user_data
 from components.context import StackContext
 from components.ownership import DESIRED_SIZE, FieldOwner, OwnedField, hand_over
 from ebbtide.provisioning_labels import NodeKind
@@ -47,13 +48,13 @@ class NodeGroupArgs:
     instance_types: Sequence[str]
     ami_type: str
     size: NodeRange
-    shape: NodeShape
+    shape: NodeTemplate
     tags: Mapping[str, str]  # of the group
     node_tags: Mapping[str, str]  # of its nodes, their volumes and interfaces
 
 
 class NodeGroup(pulumi.ComponentResource):
-    """The nodes of one group in one zone; their desired number belongs to the cluster autoscaler."""
+    """The nodes of one group in one zone; the cluster autoscaler owns their desired number."""
 
     autoscaling_group: pulumi.Output[str]
 
@@ -73,10 +74,10 @@ class NodeGroup(pulumi.ComponentResource):
             launch_template={"id": template.id, "version": template.latest_version.apply(str)},
             scaling_config={"min_size": args.size.min, "max_size": args.size.max, "desired_size": args.size.min},
             update_config=update_pace(args.shape),
-            # EKS replaces a node whose kubelet, network or GPU fails permanently. Nothing else would notice at night.
+            # EKS replaces a node whose kubelet, network or GPU fails permanently. At night no other check would notice.
             node_repair_config={"enabled": True},
             labels=args.shape.labels,
-            taints=[{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in args.shape.taints],
+            taints=[{"key": it.key, "value": it.value, "effect": it.eks_effect} for it in args.shape.taints],
             tags=args.tags,
             opts=hand_over(
                 OwnedField(
@@ -95,7 +96,7 @@ class NodeGroup(pulumi.ComponentResource):
         self.register_outputs({"autoscaling_group": self.autoscaling_group})
 
     def _launch_template(self, name: str, args: NodeGroupArgs) -> LaunchTemplate:
-        """Instance type, spot and role belong to the node group; EKS refuses them in the launch template."""
+        """Create the template without instance type, spot and role, which EKS accepts only in the node group."""
         tags = {"Name": f"{args.group}-{args.zone}", **args.node_tags}
         return LaunchTemplate(
             f"{name}-template",
@@ -120,7 +121,7 @@ class NodeGroup(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self),
         )
 
-    def _tag_for_scale_from_zero(self, name: str, shape: NodeShape, group: EksNodeGroup) -> None:
+    def _tag_for_scale_from_zero(self, name: str, shape: NodeTemplate, group: EksNodeGroup) -> None:
         for key, value in shape.autoscaling_tags().items():
             Tag(
                 f"{name}-{_slug(key)}",
@@ -130,8 +131,8 @@ class NodeGroup(pulumi.ComponentResource):
             )
 
 
-def update_pace(shape: NodeShape) -> "NodeGroupUpdateConfigArgsDict":
-    """GPU capacity is scarce, so one node at a time is removed before the next one is requested."""
+def update_pace(shape: NodeTemplate) -> "NodeGroupUpdateConfigArgsDict":
+    """GPU capacity is scarce, so EKS removes one GPU node at a time before it requests the next."""
     return {"max_unavailable": 1, "update_strategy": "MINIMAL"} if shape.gpus else {"max_unavailable_percentage": 33}
 
 

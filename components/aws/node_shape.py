@@ -1,16 +1,17 @@
 """The properties of a group's nodes, in one place: labels, taints, tags, and the number of pods. Pure.
 
-Three readers must agree on it: EKS, which sets labels and taints on the nodes; the scheduler, which reads them there;
-and the cluster autoscaler, which for a group without nodes reads tags of the Auto Scaling group. EKS does not pass the
-node group's tags on to that group, so the tags are created here, from the same object.
+Three readers must agree on them: EKS, which sets labels and taints on the nodes; the scheduler, which reads them there;
+and the cluster autoscaler, which for a group without nodes reads tags of the Auto Scaling group. EKS does not copy the
+node group's tags to the Auto Scaling group, so the tags are created here, from the same object.
 
-With prefix delegation a network interface holds sixteen addresses instead of one, and no longer limits the pods: a node
-with up to 30 vCPUs takes 110, a larger one 250, which is what EKS allows a managed group. Without this user data nodes
-would start with the former, smaller number. Of several types the smallest number counts, as EKS calculates it too.
+With prefix delegation a slot of a network interface holds 16 addresses instead of one, so addresses no longer limit the
+pods: a node with up to 30 vCPUs takes 110 pods, a larger one 250, the maximum that EKS allows in a managed group.
+Without this user data nodes would start with the former, smaller number. If a group has several types, the smallest
+number applies to all, as in EKS.
 
-The trap: the number belongs into the kubelet's configuration and not into nodeadm's `maxPodsExpression`. From the
-latter nodeadm also calculates its reservation, 11 MiB of memory for each pod, so that a node of 32 GiB would lose half
-a GiB and no longer fit the last worker. `ebbtide.prices` assumes nodeadm's default reservation.
+The trap: the number belongs in the kubelet's configuration, not in nodeadm's `maxPodsExpression`. From the latter
+nodeadm also calculates its reservation, 11 MiB of memory for each pod, so that a node of 32 GiB would lose half a GiB
+and no longer fit the last worker. `ebbtide.prices` assumes nodeadm's default reservation.
 
 Sources: EKS user guide, "Assign more IP addresses to Amazon EKS nodes with prefixes"; awslabs/amazon-eks-ami,
 nodeadm/doc/examples.md (text of the user data) and nodeadm/internal/kubelet/config.go (the reservation).
@@ -20,10 +21,13 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ebbtide.kube.autoscaler import THRESHOLD, UNNEEDED
+from ebbtide.kube.taints import GPU_TAINT, Taint
 from ebbtide.prices import InstanceType
-from ebbtide.provisioning_labels import ARCH, GPU_TAINT_KEY, GPU_TAINT_VALUE, NodeKind
-from ebbtide.settings.placement import room_on_disk
+from ebbtide.provisioning_labels import ARCH, NodeKind
+from ebbtide.settings.capacity.placement import room_on_disk
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.text.durations import go_text
 from ebbtide.vocabulary.labels import GPU_RESOURCE, NODE_GROUP, NODE_KIND
 
 ACCELERATOR = "k8s.amazonaws.com/accelerator"
@@ -32,24 +36,11 @@ ACCELERATOR = "k8s.amazonaws.com/accelerator"
 TEMPLATE = "k8s.io/cluster-autoscaler/node-template"
 
 PODS_TAKEN_FOR_GRANTED = 110
-"""The autoscaler assumes that every new node takes so many pods. Source: kubernetes/autoscaler, aws_manager.go."""
-
-_EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
+"""The autoscaler's default for the number of pods on a new node. Source: kubernetes/autoscaler, aws_manager.go."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taint:
-    key: str
-    value: str
-    effect: str  # as EKS writes it: NO_SCHEDULE
-
-    @property
-    def kubernetes_effect(self) -> str:
-        return _EFFECTS[self.effect]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeShape:
+class NodeTemplate:
     """Labels, taints and pod limit of every node of a group, and the autoscaler's options for the group."""
 
     labels: Mapping[str, str]
@@ -67,12 +58,12 @@ class NodeShape:
     def autoscaling_tags(self) -> dict[str, str]:
         """Return the tags that describe a future node to the autoscaler.
 
-        It derives CPU, memory and the architecture label from the instance type (aws_manager.go, buildGenericLabels),
-        unless its list may lack the type. It knows no disk size, so without the tag a pod that requests disk fits
-        nowhere.
+        The autoscaler derives CPU, memory and the architecture label from the instance type (aws_manager.go,
+        buildGenericLabels); tags replace this for types that its list may lack. It does not know the disk's size, so
+        without the tag a pod that requests disk fits nowhere.
         """
         tags = {f"{TEMPLATE}/label/{key}": value for key, value in self.labels.items()}
-        tags |= {f"{TEMPLATE}/taint/{taint.key}": f"{taint.value}:{taint.kubernetes_effect}" for taint in self.taints}
+        tags |= {f"{TEMPLATE}/taint/{taint.key}": f"{taint.value}:{taint.effect}" for taint in self.taints}
         tags[f"{TEMPLATE}/resources/ephemeral-storage"] = f"{self.scratch_gib}Gi"
         if self.max_pods != PODS_TAKEN_FOR_GRANTED:
             tags[f"{TEMPLATE}/resources/pods"] = str(self.max_pods)
@@ -85,10 +76,10 @@ class NodeShape:
         return tags | {f"{TEMPLATE}/autoscaling-options/{option}": value for option, value in self.options.items()}
 
 
-def node_shape(name: str, group: NodeGroupSettings) -> NodeShape:
+def node_shape(name: str, group: NodeGroupSettings) -> NodeTemplate:
     """Return the shape of the group `name`. Its instance types have one shape, or Karpenter's largest come first."""
     first = group.types[0]
-    plain = NodeShape(
+    plain = NodeTemplate(
         labels={NODE_GROUP: name, NODE_KIND: group.kind.value},
         max_pods=min(kind.max_pods for kind in group.largest_types),
         disk_gib=group.disk_size,
@@ -100,7 +91,7 @@ def node_shape(name: str, group: NodeGroupSettings) -> NodeShape:
     return replace(
         plain,
         labels={**plain.labels, ACCELERATOR: first.gpu_model.lower().replace(" ", "-")},
-        taints=(Taint(key=GPU_TAINT_KEY, value=GPU_TAINT_VALUE, effect="NO_SCHEDULE"),),
+        taints=(GPU_TAINT,),
         gpus=first.gpu,
     )
 
@@ -125,7 +116,7 @@ def split(total: int, zones: Sequence[str]) -> dict[str, int]:
 
 
 def ranges(group: NodeGroupSettings, zones: Sequence[str]) -> dict[str, NodeRange]:
-    """Return the minimum and maximum in each zone, whose sums are the group's."""
+    """Return the minimum and maximum of each zone. They add up to the group's minimum and maximum."""
     least, most = split(group.min, zones), split(group.max, zones)
     return {zone: NodeRange(least[zone], most[zone]) for zone in zones}
 
@@ -169,15 +160,9 @@ def user_data(max_pods: int) -> str:
 
 
 def group_options(kind: NodeKind) -> dict[str, str]:
-    """Return the options that the autoscaler reads from tags of the group. Its flags hold for other groups."""
-    if kind is NodeKind.FIXED:
-        return {}  # the careful defaults: half empty for ten minutes
-    options = {
-        # Keeping a node for longer than its boot takes costs more than the boot; but a job that finds no GPU waits
-        # longest. Chosen by replays of public traces, on weeks that were held out: docs/evidence/defaults.md.
-        "scaledownunneededtime": "3m0s" if kind is NodeKind.GPU else "1m0s",
-        # A node above the threshold is never considered, whatever the budgets. A higher one thrashes: docs/adr/0005.
-        "scaledownutilizationthreshold": "0.65",
-    }
-    # On nodes with GPUs only the GPUs' utilization counts, on other nodes never.
-    return options | {"scaledowngpuutilizationthreshold": "0.65"} if kind is NodeKind.GPU else options
+    """Return the options that the autoscaler reads from tags of the group. Without a tag its flags apply."""
+    if kind not in UNNEEDED:
+        return {}
+    threshold = f"{THRESHOLD:g}"
+    options = {"scaledownunneededtime": go_text(UNNEEDED[kind]), "scaledownutilizationthreshold": threshold}
+    return options | {"scaledowngpuutilizationthreshold": threshold} if kind is NodeKind.GPU else options

@@ -28,7 +28,7 @@ class SavingsPlan(StrEnum):
 
 
 class PlanType(StrEnum):
-    """Return the kind of plan that the stack's estimates assume."""
+    """The kind of plan that the stack's estimates assume."""
 
     COMPUTE = "compute"
     EC2_INSTANCE = "ec2-instance"
@@ -45,7 +45,7 @@ def plan_type(pricing_assumption: str) -> PlanType:
 
 
 def steady_nodes(group: NodeGroupSettings) -> int:
-    """Return the number of nodes that run day and night, by which a commitment may be sized."""
+    """Return the number of nodes that run day and night: the size of a possible commitment."""
     return group.min if group.kind is NodeKind.FIXED else 0
 
 

@@ -1,11 +1,12 @@
 """Snapshots of the disks of stateful services, by Amazon Data Lifecycle Manager.
 
 Each volume has a policy, which finds the disks by the tag of their class (`components.pods.disks`). One role serves all
-policies of the stack. A destroy deletes the policies and keeps the snapshots, which nothing deletes from then on.
+policies of the stack. A destroy deletes the policies and keeps the snapshots, which then stay until somebody deletes
+them.
 
 Three traps. Snapshots of a renamed schedule are never deleted, so its name contains neither interval nor number. A
-description may contain letters, digits, spaces, hyphens and underscores only. A tag that is copied from the disk and
-added again is a duplicate: the disks have the cost tags and their name, so none is added.
+description may contain only letters, digits, spaces, hyphens and underscores. A tag that is both copied from the disk
+and added is a duplicate: the disks already have the cost tags and a name, so the policy adds none.
 Sources: the EBS User Guide, "View, modify, and delete lifecycle policies"; the DLM API, `CreateLifecyclePolicy`; the
 EC2 API, `CreateSnapshot`.
 """

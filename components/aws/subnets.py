@@ -7,7 +7,8 @@ addresses per zone, a /20 has 256 and 32. AWS reserves five addresses of each su
 
 **Zones.** AWS assigns zone letters per account and closes full zones to new accounts. For a zone that the account does
 not have, AWS refuses the subnet when half of the network exists; for a zone without EKS it refuses the cluster when the
-entire network exists. The check fails in the preview instead. A rendering gets an empty answer, which refuses nothing.
+entire network exists. The check fails in the preview instead. Without AWS, as in a rendering, the list of zones is
+empty and the check passes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ from ebbtide.settings.sections.zones import WITHOUT_EKS, is_id
 
 _SLOT_BITS = (len(ZONE_LETTERS) - 1).bit_length()
 _PUBLIC_BITS = 8
-_SMALLEST_PUBLIC = 27  # AWS creates a load balancer only in a subnet with so many addresses
+_SMALLEST_PUBLIC = 27  # a /27: the smallest subnet in which AWS creates a load balancer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,7 @@ class ZoneSubnets:
 
 
 def plan_subnets(cidr: str, zones: Sequence[str]) -> dict[str, ZoneSubnets]:
-    """Return the subnets of each zone in a block of /16 to /20."""
+    """Return the subnets of each zone. `cidr` is a block of /16 to /20."""
     block = IPv4Network(cidr)
     slots = list(block.subnets(prefixlen_diff=_SLOT_BITS))
     public_prefix = min(block.prefixlen + _PUBLIC_BITS, _SMALLEST_PUBLIC)
@@ -44,7 +45,7 @@ def plan_subnets(cidr: str, zones: Sequence[str]) -> dict[str, ZoneSubnets]:
 
 
 def _slot(zone: str) -> int:
-    """Return the slot of a zone: the place of its letter, or the number of its id less one."""
+    """Return the slot of a zone: the position of its letter, or the number in its id minus one."""
     return int(zone[-1]) - 1 if is_id(zone) else ZONE_LETTERS.index(zone)
 
 
@@ -64,7 +65,7 @@ def zones_of_the_account(
 
 
 def refuse_other_zones(region: str, zones: Sequence[str], ids: Mapping[str, str]) -> None:
-    """`ids`: by name, as AWS answered. Raise `pulumi.RunError`, which Pulumi shows without a traceback."""
+    """Raise `pulumi.RunError`, which Pulumi shows without a traceback. `ids`: AWS's zone ids by zone name."""
     if not ids:
         return
     id_of = {name.removeprefix(region): id_ for name, id_ in ids.items() if name.startswith(region)}
@@ -73,9 +74,9 @@ def refuse_other_zones(region: str, zones: Sequence[str], ids: Mapping[str, str]
     wrong = [zone for zone in zones if zone not in usable]
     if wrong:
         without = [zone for zone in wrong if id_by_zone.get(zone) in WITHOUT_EKS]
-        why = f"; in {' and '.join(without)} EKS makes no cluster" if without else ""
+        why = f"; EKS creates no cluster in {' and '.join(without)}" if without else ""
         raise pulumi.RunError(
-            f"ebbtide:cluster.zones: wanted zones that this account has in {region}, which are {', '.join(usable)} as "
-            f"AWS answers, found {' and '.join(wrong)} (for example [{', '.join(usable[:2])}]){why}; nothing was "
+            f"ebbtide:cluster.zones: wanted zones of this account in {region} (AWS lists {', '.join(usable)}), found "
+            f"{' and '.join(wrong)} (for example [{', '.join(usable[:2])}]){why}; nothing was "
             "changed"
         )

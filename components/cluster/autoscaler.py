@@ -224,7 +224,7 @@ class Autoscaler(pulumi.ComponentResource):
                 "revision_history_limit": 3,
                 "selector": {"match_labels": {WORKLOAD: NAME}},
                 "template": {
-                    # It must not evict itself while it evicts others.
+                    # The autoscaler must not evict itself while it drains nodes.
                     "metadata": {"labels": self._labels, "annotations": {SAFE_TO_EVICT: "false"}},
                     "spec": self._args.stack.images.pulled(self._args.stack.egress.through(self._pod())),
                 },
@@ -258,7 +258,7 @@ class Autoscaler(pulumi.ComponentResource):
                         "initial_delay_seconds": 60,
                         "period_seconds": 30,
                     },
-                    # It listens before it leads, so the pod of an update is ready while the old one still leads.
+                    # The port opens before the pod leads, so a new pod is ready while the old one still leads.
                     "readiness_probe": {"tcp_socket": {"port": "metrics"}, "period_seconds": 10},
                     "resources": resources(cpu=100, memory=600),
                     "security_context": container_security(read_only=True),

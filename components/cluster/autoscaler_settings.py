@@ -1,16 +1,18 @@
 """The flags of the cluster autoscaler, and the priorities of node groups. Pure.
 
-By default it adds nodes fast and removes them carefully. Here the budgets decide what may move and when, so it may
-remove them fast: by day closed budgets keep every occupied node, whatever the threshold, and at night they open.
+By default the autoscaler adds nodes fast and removes them carefully. In Ebbtide budgets decide which pods may move and
+when, so it may remove nodes fast: by day closed budgets keep every occupied node, whatever the threshold, and at night
+they open.
 
-If several groups fit, the priority expander grows them in the stack file's order. It identifies groups by the names of
-their Auto Scaling groups, which EKS derives from the node group's: `eks-`, the name, a hyphen and a UUID. The node
-group's name is Ebbtide's prefix and 26 characters of the provider: the time to a tenth of a millisecond, and a counter.
-A pattern that ended at the prefix would match other groups too: `gpu-a-` begins the name of group `gpu` in zone a, and
-of a GPU group called `a`.
+If a pending pod fits several groups, the priority expander grows them in the stack file's order. It identifies groups
+by the names of their Auto Scaling groups, which EKS derives from the node group's name: `eks-`, that name, a hyphen and
+a UUID. The node group's name is Ebbtide's prefix and 26 characters from the provider: the time to a tenth of a
+millisecond, and a counter. A pattern that ended at the prefix would match other groups too: the names of group `gpu` in
+zone a and of a GPU group called `a` both begin with `gpu-a-`.
 
-A group that no pattern matches, such as one created by hand, comes last. The trap: without the ConfigMap no group is
-ever chosen, so it is created before the autoscaler. A change takes effect at once, without a restart.
+A group that no pattern matches, such as one created by hand, comes last. The trap: without the ConfigMap the expander
+never chooses a group, so the ConfigMap is created before the autoscaler. A change of it takes effect at once, without a
+restart.
 
 Sources: kubernetes/autoscaler, cluster-autoscaler/expander/priority/priority.go, and its pull request 4304 for a name.
 """
@@ -19,16 +21,18 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from components.aws.node_shape import name_stem
+from ebbtide.kube.autoscaler import DELAY_AFTER_ADD, EXPANDER, UNREMOVABLE_RECHECK
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.text.durations import go_text
 
 IMAGE = "registry.k8s.io/autoscaling/cluster-autoscaler"
 
 RELEASES: Mapping[str, str] = {"1.33": "v1.33.5", "1.34": "v1.34.4", "1.35": "v1.35.2", "1.36": "v1.36.1"}
-"""Releases by the Kubernetes minor whose scheduler they simulate; both change together."""
+"""Releases by Kubernetes minor. A release simulates the scheduler of its minor, so both change together."""
 
 STOP_MARGIN = timedelta(minutes=5)
-"""Added to the longest stop: a worker's grace period is its job or its save plus two minutes, and must fit."""
+"""Added to the longest stop. A worker's grace period, the time of its job or save plus two minutes, must fit."""
 
 _DEFAULT_GRACE = timedelta(minutes=10)
 
@@ -45,28 +49,28 @@ def autoscaler_flags(settings: StackSettings) -> dict[str, str]:
     return {
         "cloud-provider": "aws",
         "node-group-auto-discovery": discovery,
-        # The stack's own order of groups (see `priorities`), and among equals the least idle CPU and
-        # memory after the pods are placed: the shapes differ between groups, not inside one.
-        "expander": "priority,least-waste",
+        # The stack's order of groups (see `priorities`); among equals, the group with the least idle CPU and
+        # memory after the pods are placed. Node shapes differ between groups, not within one.
+        "expander": EXPANDER,
         # A group is one Auto Scaling group per zone: grow the zones evenly.
         "balance-similar-node-groups": "true",
         # Scratch volumes are no reason to keep a node all night; budgets protect what must stay.
         "skip-nodes-with-local-storage": "false",
-        # A forgotten system pod must not hold a flexible node all night. Those that matter run on fixed nodes.
+        # A forgotten system pod must not hold a flexible node all night. Important ones run on fixed nodes.
         "skip-nodes-with-system-pods": "false",
         # Every node runs the same DaemonSets, so their requests say nothing about how full it is.
         "ignore-daemonsets-utilization": "true",
-        # The default forgets a node for 5 minutes after a closed budget kept it: at closing time that is lost.
-        "unremovable-node-recheck-timeout": "1m0s",
+        # By default a node that a closed budget kept is not reconsidered for 5 minutes: lost time at closing.
+        "unremovable-node-recheck-timeout": go_text(UNREMOVABLE_RECHECK),
         # One group's morning growth must not hold up another group's shrinking ...
         "scale-down-delay-type-local": "true",
         # ... nor its own for the default 10 minutes.
-        "scale-down-delay-after-add": "3m0s",
-        # One node at a time, the default, would take a large cluster half the night. Budgets still bound the pods.
+        "scale-down-delay-after-add": go_text(DELAY_AFTER_ADD),
+        # At one node at a time, the default, a large cluster needs half the night. Budgets still limit evictions.
         "max-drain-parallelism": str(settings.cluster.parallel_drains),
         # Two pods of one budget on one node leave one after the other: the default 2 minutes is often too short.
         "max-pod-eviction-time": "5m0s",
-        # Shorter than a running job, and the autoscaler kills what it drains: 10 minutes by default.
+        # If this were shorter than a job, the autoscaler would kill the worker that it drains. Default: 10 minutes.
         "max-graceful-termination-sec": str(_grace(settings)),
         # A group whose minimum was raised gets its nodes without waiting for a pod.
         "enforce-node-group-min-size": "true",
@@ -99,5 +103,5 @@ def priorities(groups: Mapping[str, NodeGroupSettings], zones: Sequence[str]) ->
 
 
 def pattern(stem: str, zones: Sequence[str]) -> str:
-    """Return a pattern of one group's Auto Scaling groups in all zones. Names need no escaping."""
+    """Return a pattern for one group's Auto Scaling groups in all zones. Names need no escaping."""
     return f"^eks-{stem}-[{''.join(zone[-1] for zone in zones)}]-{_ADDED_BY_PROVIDER}-{_ADDED_BY_EKS}$"

@@ -1,14 +1,15 @@
-"""An eviction cannot shorten the grace period of a stopped worker.
+"""An admission policy: an eviction cannot shorten the grace period of a stopped worker.
 
 A stopped worker may run its job until its grace period ends. The Eviction API ignores budgets for such a pod, and the
-API server accepts a shorter grace period of an eviction: `kubectl drain --grace-period=60` would end a job of a week
-within a minute. So an eviction may not shorten a worker's grace period. An eviction without one does not affect a
-terminating pod. The cluster autoscaler uses the pod's, since its maximum is above every worker's.
+API server accepts an eviction with a shorter grace period: `kubectl drain --grace-period=60` would end a job of a week
+within a minute. So an eviction may not shorten a worker's grace period. An eviction that sets none does not affect a
+terminating pod. The cluster autoscaler uses the pod's grace period, since the autoscaler's maximum is above every
+worker's.
 
-An Eviction contains only the name of its pod, so the pool is derived from it: a Deployment's pods have its name and two
-generated parts without a hyphen; pods of a Ray group have its name, `worker` and one such part. Deletions of pods are
-not limited: kubelets and operators need them. The expressions are CEL; if one cannot be evaluated, the eviction is
-refused.
+An Eviction contains only the name of its pod, so the policy derives the pool from this name: a pod of a Deployment has
+the Deployment's name and two generated parts without a hyphen; a pod of a Ray group has the group's name, `worker` and
+one generated part. Deletions of pods are not limited: kubelets and operators need them. The expressions are CEL; if one
+cannot be evaluated, the eviction is refused.
 """
 
 from collections import defaultdict
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.admissionregistration.v1 import ValidationArgsDict
 
 NAME = "ebbtide-evictions"
-_GENERATED = "[bcdfghjklmnpqrstvwxz2456789]"  # the alphabet of generated names: no StatefulSet ends in it by chance
+_GENERATED = "[bcdfghjklmnpqrstvwxz2456789]"  # alphabet of generated names; no StatefulSet's pod ends in it by chance
 _OF_DEPLOYMENTS = f"^({{}})-{_GENERATED}+-{_GENERATED}{{{{5}}}}$"
 _OF_RAY = "^({})-worker-[a-z0-9]+$"
 _GRACE = "object.deleteOptions.gracePeriodSeconds"
@@ -34,8 +35,8 @@ _GRACE = "object.deleteOptions.gracePeriodSeconds"
 class EvictionsArgs:
     namespace: pulumi.Input[str]  # of the workers
     graces: Mapping[str, int]  # seconds, by Deployment, or by group of a Ray cluster
-    ray: str = ""  # the cluster, where they are Ray's
-    team: str = ""  # the namespace, where they are adopted
+    ray: str = ""  # the Ray cluster, for its workers
+    team: str = ""  # the namespace, for adopted workers
 
 
 class Evictions(pulumi.ComponentResource):

@@ -1,7 +1,7 @@
 """An existing cluster: its provider, the check of its identity, and its nodes.
 
-No part of the cluster is created and no AWS module is loaded. The kubeconfig is the one of the user who runs
-`pulumi up`, found as kubectl finds it; the stack file names the context, not the file, so the state does not depend on
+The stack creates no part of the cluster and loads no AWS module. It uses the kubeconfig of the user who runs
+`pulumi up`, found as kubectl finds it. The stack file names the context, not the file, so the state does not depend on
 the user.
 
 Traps:
@@ -10,11 +10,11 @@ Traps:
   text of a kubeconfig. With an empty text the provider finds the files itself (pulumi/pulumi-kubernetes,
   provider/pkg/provider/provider.go, Configure).
 - `cluster_identifier` is static, as on EKS: a renamed context must not show everything as replaced. So the provider
-  cannot detect a context that leads to another cluster. The UID of the namespace kube-system can: it is created with
-  the cluster and never changes. Every object waits for that comparison, since their provider gets its context from it.
-  A destroy runs no program and compares nothing.
+  cannot detect a context that leads to another cluster. The UID of the namespace kube-system reveals it: the namespace
+  is created with the cluster, and its UID never changes. Every object waits for this comparison, since the objects'
+  provider gets its context from it. A destroy runs no program and compares nothing.
 - Components place pods by Ebbtide's node labels, which such nodes lack. The selectors are translated to the owner's
-  labels when objects are registered, so no component distinguishes the two kinds of cluster.
+  labels when objects are registered, so components need not distinguish the two kinds of cluster.
 """
 
 from collections.abc import Mapping
@@ -101,7 +101,7 @@ def placement(selectors: NodeSelectors) -> pulumi.ResourceTransformation:
 
 
 def owners_labels(selector: Mapping[str, str], selectors: NodeSelectors) -> dict[str, str]:
-    """Return the owner's labels. A set of nodes without labels is any node."""
+    """Return the owner's labels. A node set without labels is any node."""
     other_labels = {key: value for key, value in selector.items() if key not in (NODE_KIND, NODE_GROUP)}
     node_sets = [selector[key] for key in (NODE_KIND, NODE_GROUP) if key in selector]
     return {**other_labels, **{key: value for name in node_sets for key, value in selectors.get(name, {}).items()}}

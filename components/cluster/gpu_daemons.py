@@ -1,8 +1,8 @@
 """NVIDIA's programs on GPU nodes, one pod per node: the device plugin and the exporter of metrics.
 
-Without the device plugin Kubernetes does not see the GPUs of a node: the NVIDIA images of EKS bring the driver and the
-container runtime's hook only. It runs on every node with the GPU taint, whatever the group's kind, so it selects nodes
-by the accelerator's label.
+Without the device plugin Kubernetes does not see a node's GPUs: the NVIDIA images of EKS contain only the driver and
+the container runtime's hook. The plugin runs on every node with the GPU taint, whatever the group's kind, so it selects
+nodes by the accelerator's label.
 
 The exporter reports the utilization of GPUs by pod. It runs as root and reads the kubelet's list of devices, so it runs
 in kube-system, like the device plugin. It has no right to profile, which would need SYS_ADMIN.
@@ -20,8 +20,9 @@ from components.aws.node_shape import ACCELERATOR
 from components.context import StackContext
 from components.images import DEVICE_PLUGIN
 from components.monitoring.targets import GPU_EXPORTER, GPU_EXPORTER_PORT
-from components.pods.rules import nodes_of_kind, resources
-from ebbtide.provisioning_labels import CUSTOMER, GPU_TAINT_KEY, NodeKind
+from components.pods.rules import nodes_of_kind, resources, toleration_args
+from ebbtide.kube.taints import ANY_GPU_TAINT
+from ebbtide.provisioning_labels import CUSTOMER, NodeKind
 from ebbtide.settings.sections.pods.pod import METRICS_PORT
 from ebbtide.vocabulary.labels import WORKLOAD
 
@@ -75,7 +76,7 @@ def gpu_daemon(
         **pod,
         "priority_class_name": "system-node-critical",
         "automount_service_account_token": False,
-        "tolerations": [{"key": GPU_TAINT_KEY, "operator": "Exists", "effect": "NoSchedule"}],
+        "tolerations": [toleration_args(ANY_GPU_TAINT)],
         "volumes": [{"name": SOCKETS, "host_path": {"path": sockets}}],
     }
     return DaemonSet(

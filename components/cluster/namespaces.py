@@ -1,9 +1,9 @@
 """The namespaces of a stack, all with the restricted Pod Security level.
 
-Workloads and queue workers have one namespace each, because the controller may patch pods in the workers' namespace
-only. Everything that Ebbtide writes meets the restricted level, and a pod that does not is refused at once. GPUs need
-no exception, since the kubelet hands a container its devices; the device plugin, which needs the node, runs in
-kube-system.
+Workloads share one namespace and queue workers another, because the controller may patch pods only in the workers'
+namespace. All pods that Ebbtide writes meet the restricted level, and Kubernetes refuses a pod that does not. GPUs need
+no exception, since the kubelet hands a container its devices; the device plugin, which needs access to the node, runs
+in kube-system.
 
 A workload that starts pods has a namespace with a Role and no ClusterRole. The namespace contains only this workload
 and the pods that it starts: a client that may create pods may use any account and any Secret of the namespace. The
@@ -11,8 +11,8 @@ workload's Deployment and budget are created later, in this namespace. A destroy
 workload started are deleted with the namespace.
 
 Each Ray cluster has a namespace. Ray's autoscaler may patch pods and RayClusters in the namespace of its head. In a
-shared namespace it could remove a pod of another workload from its budget. These namespaces are created before the
-Secrets of their pods, which are created before any pod, including the operator's.
+shared namespace it could remove another workload's pod from that workload's budget. These namespaces are created before
+the Secrets of their pods, which are created before any pod, including the operator's.
 """
 
 from collections.abc import Mapping, Sequence
@@ -72,7 +72,7 @@ class OwnNamespaceArgs:
     stack: StackContext
     workload: str
     rights: KubernetesRights
-    nodes: Sequence[Mapping[str, str]] = ()  # selectors of which started pods need one
+    nodes: Sequence[Mapping[str, str]] = ()  # each started pod needs one of these selectors
 
 
 class OwnNamespace(pulumi.ComponentResource):
@@ -93,7 +93,7 @@ class OwnNamespace(pulumi.ComponentResource):
 
 
 def started_identity(workload: str, customer: str) -> PodIdentity:
-    """Return the identity of pods that a workload starts. The admission policy requires its labels."""
+    """Return the identity of the pods that a workload starts. The admission policy requires the identity's labels."""
     return PodIdentity(name=started_by(workload), category=Category.WORKER, customer=customer)
 
 
@@ -102,7 +102,7 @@ def policy_rules(rights: KubernetesRights) -> "list[PolicyRuleArgsDict]":
 
 
 def _policy_rule(rule: RightsRule) -> "PolicyRuleArgsDict":
-    """Write no empty list of names, which would grant every name."""
+    """Omit an empty list of names: it would grant access to every name."""
     policy_rule: PolicyRuleArgsDict = {
         "api_groups": list(rule.groups),
         "resources": list(rule.resources),
@@ -139,7 +139,7 @@ class RaySpaces(pulumi.ComponentResource):
 
 
 def deletion_timeout(settings: RaySettings) -> pulumi.CustomTimeouts:
-    """Return a timeout for the longest task, since pods of Ray are deleted before their namespace."""
+    """Return a timeout that covers the longest task, since a namespace waits until its Ray pods have ended."""
     return pulumi.CustomTimeouts(delete=f"{settings.deleted_within.total_seconds():.0f}s")
 
 

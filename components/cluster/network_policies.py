@@ -1,6 +1,6 @@
-"""Network policies: every namespace denies all traffic, and then admits what is needed.
+"""Network policies: every namespace denies all traffic by default, and further policies admit what is needed.
 
-Policies add up, so a customer opens more with an additional policy, without changing these. They have no effect on a
+Policies add up, so a customer can open more with an additional policy, without changing these. They have no effect on a
 cluster whose network plugin does not enforce them; EKS enforces them.
 
 | pods | may be called by | may call |
@@ -21,19 +21,20 @@ cluster whose network plugin does not enforce them; EKS enforces them.
 | Alertmanager | private addresses and Prometheus, on its port | DNS, the ports of its receivers |
 | Redis | see `components.redis.server` | no address |
 
-**Prometheus.** A Prometheus that the file names may call ports of metrics, including those of workers, from its
-namespace; the bundled one by its name. No other pod may then call these ports of Ebbtide's processes or of Ray. Both
-are also called through the API server's proxy, which has a private address and no other name. Prometheus may call any
-address on the port of kubelets, which are no pods.
+**Prometheus.** If the stack file names the namespace of a Prometheus, that namespace may call metrics ports, including
+those of workers; the bundled Prometheus may call them by its pod's name. No other pod may then call the metrics ports
+of Ebbtide's processes or of Ray. The bundled Prometheus and Alertmanager are also called through the API server's
+proxy, which policies can only describe as a private address. Prometheus may call any address on the kubelets' port,
+since kubelets are not pods.
 
-**Private addresses** may call workloads because load balancers do: they are in the VPC and are no pods. This includes
+**Private addresses** may call workloads because load balancers do: they are in the VPC and are not pods. This includes
 the load balancers of `expose`, public ones too: their traffic comes from a node's address (`components.pods.entrance`).
-A load balancer that preserves the client's public address needs an additional policy of the customer.
+If a load balancer preserves the client's public address, the customer adds a policy for it.
 
-**The API server has no selector.** It is no pod, its address belongs to EKS and changes with an upgrade, and behind the
-Service's port 443 it may listen on 6443. So those two ports are open to every address except the metadata's; tokens
-decide about access. A Redis or a proxy that the file names by host is opened by its port in the same way, since a
-policy knows no names.
+**The API server has no selector.** It is not a pod, its address belongs to EKS and changes with an upgrade, and behind
+the Service's port 443 it may listen on 6443. So these two ports are open to every address except the instance
+metadata's; tokens decide about access. If the stack file names a Redis or a proxy by host, the port is open to every
+address in the same way, since a policy cannot contain host names.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,12 +48,12 @@ from pulumi_kubernetes.networking.v1 import NetworkPolicy
 
 from components.context import StackContext
 from components.monitoring.targets import BundledCalls
-from ebbtide.settings.process_documents import DASHBOARD_PORT
+from ebbtide.settings.capacity.process_documents import DASHBOARD_PORT
 from ebbtide.settings.sections.egress import METADATA
 from ebbtide.settings.sections.monitoring import ALERTMANAGER, PROMETHEUS, PROMETHEUS_PORT
 from ebbtide.settings.sections.ray import RAY_OPERATOR, head_name
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS
-from ebbtide.units.addresses import PRIVATE, SHARED, UNIQUE_LOCAL, unmapped
+from ebbtide.text.addresses import PRIVATE, SHARED, UNIQUE_LOCAL, unmapped
 from ebbtide.vocabulary.labels import CLOSER, CONTROLLER, EXPORTER, WORKLOAD, WORKLOADS
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ SERVICES = "ebbtide-workloads"
 _ANYWHERE = ("0.0.0.0/0", "::/0")
 _PRIVATE = (*PRIVATE, SHARED, UNIQUE_LOCAL)
 _NODE_DNS = "169.254.20.10/32"
-"""The address of NodeLocal DNSCache, on clusters with it. It is on the node, so no selector of pods matches."""
+"""The address of NodeLocal DNSCache, on clusters that use it. It is on the node, so no pod selector matches."""
 _POD_IDENTITY = ("169.254.170.23/32", "fd00:ec2::23/128")
 
 _EVERY_POD: "NetworkPolicyPeerArgsDict" = {"namespace_selector": {}}
@@ -90,26 +91,26 @@ class NetworkPoliciesArgs:
     stack: StackContext
     redis_port: int
     redis_inside: bool
-    allow: Sequence[str] = ()  # empty: everything
-    proxies: Sequence[str] = ()  # their addresses
+    allow: Sequence[str] = ()  # `egress.allow`; empty: everything
+    proxies: Sequence[str] = ()  # URLs
     starters: Mapping[str, pulumi.Input[str]] = field(default_factory=dict[str, pulumi.Input[str]])
     """The namespaces of workloads that start pods, by workload."""
     ray: Mapping[str, pulumi.Input[str]] = field(default_factory=dict[str, pulumi.Input[str]])
     """The namespaces of Ray clusters, by cluster."""
     workload_controller: bool = False
     asked_ports: Sequence[int] = ()
-    """Ports of Prometheus and of hubs, which the workload controller asks what is idle."""
+    """Ports of Prometheus and of hubs, which the workload controller queries for idleness."""
     drivers: Sequence[str] = ()
-    """Pools whose workers drive a Ray cluster: as Ray nodes they call its pods and are called by them."""
-    ray_operator: bool = True  # the bundled one; an existing one runs elsewhere, and calls no pod of Ray
+    """Pools whose workers drive a Ray cluster: as Ray nodes, workers and the cluster's pods call each other."""
+    ray_operator: bool = True  # bundled; an existing operator runs elsewhere, and calls no Ray pod
     prometheus: str | None = None
-    """The only namespace whose pods may call the ports of metrics of Ebbtide's processes, of Ray and of workers."""
+    """The only namespace whose pods may call the metrics ports of Ebbtide's processes, of Ray and of workers."""
     exporter: bool = False
     redis_tls: bool = False  # the exporter then reads its certificate
     own_prometheus: BundledCalls | None = None
     """The bundled Prometheus, which replaces `prometheus`, in the controller's namespace."""
     scraped: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Ports of metrics by pool."""
+    """Metrics ports by pool."""
 
 
 class NetworkPolicies(pulumi.ComponentResource):
@@ -224,7 +225,7 @@ class NetworkPolicies(pulumi.ComponentResource):
         self._policy(f"{name}-prometheus", PROMETHEUS, system, rules)
 
     def _policy(self, resource_name: str, name: str, namespace: pulumi.Input[str], rules: "_Rules") -> None:
-        """List both directions, so that an empty one is closed."""
+        """Create a policy for both directions: a direction without rules is closed."""
         spec: NetworkPolicySpecArgsDict = {"pod_selector": rules.pods, "policy_types": ["Ingress", "Egress"]}
         if rules.ingress:
             spec["ingress"] = rules.ingress
@@ -246,7 +247,7 @@ class _Rules:
 
 
 def _customer_egress(args: NetworkPoliciesArgs) -> "list[NetworkPolicyEgressRuleArgsDict]":
-    """With `allow`, a pod may still call the cluster, DNS, the identity service and the queue."""
+    """Return the egress of customers' pods. Despite `allow` they may call the cluster, DNS, Pod Identity and Redis."""
     reach: NetworkPolicyEgressRuleArgsDict = {"to": [_EVERY_POD, *_blocks(args.allow or _ANYWHERE)]}
     if not args.allow:
         return [reach]
@@ -260,9 +261,9 @@ def _scraper(args: NetworkPoliciesArgs) -> "NetworkPolicyPeerArgsDict":
 
 
 def _outside(args: NetworkPoliciesArgs, ports: Sequence[int]) -> "list[NetworkPolicyEgressRuleArgsDict]":
-    """Allow these ports everywhere (a receiver may be a pod), and the calls of the role service and the proxy.
+    """Allow these ports on every address (a receiver may be a pod), and calls of Pod Identity and the proxies.
 
-    Without a port there is no rule: a rule without ports opens all.
+    Without ports, return no rule: a rule without ports would open all of them.
     """
     if not ports:
         return []
@@ -283,12 +284,12 @@ def _proxy(address: str) -> "NetworkPolicyEgressRuleArgsDict":
     try:
         blocks: Sequence[str] = [str(ip_network(unmapped(ip_address(host))))]
     except ValueError:
-        blocks = _ANYWHERE  # a name
+        blocks = _ANYWHERE  # a host name
     return {"to": _blocks(blocks), "ports": _tcp(parts.port or _DEFAULT_PORTS[parts.scheme])}
 
 
 def _blocks(ranges: Sequence[str]) -> "list[NetworkPolicyPeerArgsDict]":
-    """Return the ranges without the addresses of the instance metadata."""
+    """Return the ranges without the addresses of the instance metadata service."""
     return [_block(block) for block in ranges]
 
 
@@ -321,7 +322,7 @@ def _tcp(*ports: int) -> "list[NetworkPolicyPortArgsDict]":
 
 
 def _not_ours(ours: Sequence[str]) -> "LabelSelectorArgsDict":
-    """Include pods without the label: a pod that a customer creates by hand counts as a workload."""
+    """Select all other pods, including pods without the label: one that a customer creates by hand is a workload."""
     return {"match_expressions": [{"key": WORKLOAD, "operator": "NotIn", "values": ours}]}
 
 

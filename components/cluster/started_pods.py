@@ -1,17 +1,20 @@
 """Admission of pods that a workload starts, so that they keep the promises of the stack file.
 
-Such pods come from a program that is unaware of Ebbtide, so the API server enforces four rules. **Labels**: the
-category worker, which keeps them off the nodes of fixed pods, and the name that their closed budget selects.
-**Requests**, by which the scheduler and the autoscaler know their size. **Nodes** that may be removed, so that none
-occupies a fixed node before its pods do. And **no priority**: a pending pod would preempt workers.
+Such pods come from a program that is unaware of Ebbtide, so the API server enforces four rules:
 
-Every client that may create a pod can set any label, including the one of the workload's pods. A bare pod under their
-budget would count as healthy but not as expected, so each would allow an eviction. So that label is only for pods of a
-ReplicaSet or StatefulSet, and never for a pod that the workload writes. Its rights include neither kind
-(`ebbtide.settings.sections.pods.kubernetes`), so none of its objects can own such a pod.
+- **Labels**: the category `worker`, which keeps the pods off the nodes of fixed pods, and the name that their closed
+  budget selects.
+- **Requests**, which give the scheduler and the autoscaler the pods' size.
+- **Nodes** that may be removed, so that no started pod takes the place of a fixed pod on a fixed node.
+- **No priority**: a pending pod would preempt workers.
 
-Updates are checked too, since a client that may patch a pod could remove a label. The kubelet reports to `status`,
-which is another resource. The expressions are CEL; if one cannot be evaluated, the pod is refused.
+Every client that may create a pod can set any label, including the label of the workload's own pods. A bare pod under
+their budget would count as healthy but not as expected, so each such pod would allow one more eviction. The label is
+therefore reserved for pods of a ReplicaSet or StatefulSet, and refused on pods that the workload writes. The workload's
+rights include neither kind (`ebbtide.settings.sections.pods.kubernetes`), so none of its objects can own such a pod.
+
+Updates are checked too, since a client that may patch a pod could remove a label. The kubelet's updates are not: they
+go to the subresource `status`. The expressions are CEL; if one cannot be evaluated, the pod is refused.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +39,7 @@ class StartedPodsArgs:
     workload: str
     namespace: pulumi.Input[str]
     nodes: Sequence[Mapping[str, str]] = ()
-    """Selectors of which such a pod needs one; if empty, it needs none."""
+    """Node selectors, one of which a started pod must have; if empty, it needs none."""
 
 
 class StartedPods(pulumi.ComponentResource):
@@ -58,7 +61,7 @@ class StartedPods(pulumi.ComponentResource):
 
 
 def validations(workload: str, nodes: Sequence[Mapping[str, str]]) -> "list[ValidationArgsDict]":
-    """Return the rules of the workload's pods (from its Deployment or StatefulSet) and of pods that it starts."""
+    """Return the rules for the workload's own pods (of its Deployment or StatefulSet) and for pods that it starts."""
     pods = started_by(workload)
     rules = {
         f"!variables.own || (!variables.author && {_LASTING})": (

@@ -1,12 +1,12 @@
-"""The changes that the controller may make within the objects that it may write.
+"""Admission policies that limit which fields the controller and the closer may change.
 
-RBAC limits writes to objects: an account that may patch a pod may relabel it out of its budget, and one that may patch
-a budget may set it to "100%". Two admission policies limit the fields. They apply to the controller's and the closer's
-accounts only; the closer may only close. They fail closed: if one cannot be evaluated, the write is refused and the
-controller holds.
+RBAC limits access by object: an account that may patch a pod may relabel it out of its budget, and one that may patch a
+budget may set it to "100%". Two admission policies limit the fields. They apply only to the accounts of the controller
+and of the closer; the closer may only close budgets. They fail closed: if a policy cannot be evaluated, the write is
+refused and the controller holds.
 
-The expressions are CEL. `has` guards every optional field, since reading an absent one is an error, and an error is a
-refusal.
+The expressions are CEL. `has` guards every optional field, since reading an absent field is an error, and an error
+refuses the write.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def unchanged(field: str) -> str:
-    """Return an expression: both objects lack the field, or have the same value."""
+    """Return an expression: both objects lack the field, or both have the same value."""
     now, before = f"object.{field}", f"oldObject.{field}"
     return f"has({now}) ? (has({before}) && {now} == {before}) : !has({before})"
 
@@ -41,7 +41,7 @@ ANNOTATIONS: "list[VariableArgsDict]" = [
 
 
 def annotating_only(key: str, description: str) -> dict[str, str]:
-    """Return rules over `ANNOTATIONS`: only `key` may change. `description` is for messages."""
+    """Return rules for the variables `ANNOTATIONS`: only `key` may change. `description` names it in messages."""
     is_key = f"k == '{key}'"
     stays = f"variables.now.all(k, {is_key} || (k in variables.before && variables.now[k] == variables.before[k]))"
     return {
@@ -57,14 +57,14 @@ POD_RULES = {
 }
 _MOST, _LEAST = "spec.maxUnavailable", "spec.minAvailable"
 _BY_MINIMUM = f"has(object.{_LEAST}) && !has(oldObject.{_MOST})"
-"""The budget of pods without a scale: docs/adr/0024. As rendered it has neither number, which the controller owns."""
+"""A budget of pods without a scale (docs/adr/0024). Rendered files have neither number: the controller owns it."""
 _SHUT = f"{_BY_MINIMUM} && object.{_LEAST} == {CLOSED_MINIMUM}"
 
 
 def budget_rules(minimums: Mapping[str, int]) -> Mapping[str, str]:
     """Return the rules for writes to budgets. `minimums` as in `AdmissionArgs`."""
     stays = f"has(oldObject.{_LEAST}) && object.{_LEAST} == oldObject.{_LEAST}"
-    # The minimum may be removed from any budget: `maxUnavailable` is then 0 or 1, so at most one pod is evicted.
+    # `minAvailable` may be removed from any budget: `maxUnavailable` is then 0 or 1, so at most one pod is evicted.
     allowed, numbers = f"!has(object.{_LEAST}) || {stays} || {_SHUT}", str(CLOSED_MINIMUM)
     if minimums:
         opened = ", ".join(f"'{budget} {number}'" for budget, number in sorted(minimums.items()))

@@ -1,11 +1,11 @@
 """The closer: closes budgets and NodePools before each opening, even if the controllers are down.
 
-CronJobs in the customer's time zone run `python -m controllers.closer` from the controller's image. The module decides
+CronJobs in the customer's time zone run `python -m controllers.closer` from the controller's image. That module decides
 by the clock whether to close, so a superfluous run, on a holiday or on a Sunday with another time, does nothing.
 
-The trap: cron uses wall time, and the wall time of "opening less the guard" varies. A clock change inside the guard
-moves it, and a skipped hour would drop it. So the times are calculated from instants of ten fixed years, which makes
-rendering reproducible, and each deviating time has a separate entry.
+The trap: cron uses wall time, and the wall time of "opening minus guard" varies. A clock change within the guard moves
+it, and cron would drop a run in a skipped hour. So the times are calculated from the instants of ten fixed years, which
+makes rendering reproducible, and each deviating time has a separate CronJob.
 """
 
 from collections import defaultdict
@@ -34,7 +34,7 @@ from ebbtide.vocabulary.workloads import WorkloadsConfig
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import PodSpecArgsDict, PodTemplateSpecArgsDict, VolumeArgsDict, VolumeMountArgsDict
 
-_YEARS = range(2026, 2036)  # later rules of time zones are guesses and repeat
+_YEARS = range(2026, 2036)  # the rules of time zones for later years are guesses, and repeat
 _DAYS_OF_WEEK = 7
 _DEADLINE_SECONDS = 600  # a late run still closes, up to the end of a usual guard
 _CONFIG_DIRECTORY, _NODES_DIRECTORY = "/etc/ebbtide", "/etc/ebbtide-workloads"
@@ -42,7 +42,7 @@ _CONFIG_DIRECTORY, _NODES_DIRECTORY = "/etc/ebbtide", "/etc/ebbtide-workloads"
 
 @dataclass(frozen=True, slots=True, order=True)
 class ClosingTime:
-    """Minutes from local midnight, and the weekdays (0 is Monday) on which budgets or NodePools close then."""
+    """A time in minutes from local midnight, and the weekdays (0 is Monday) on which budgets or NodePools close."""
 
     minute: int
     weekdays: tuple[int, ...]
@@ -62,12 +62,12 @@ _EVERY_DAY = ClosingTime(0, tuple(range(_DAYS_OF_WEEK)))
 
 @lru_cache
 def closing_times(hours: BusinessHours, guard: timedelta) -> tuple[ClosingTime, ...]:
-    """Return one entry for each time of day at which an opening less the guard falls. Seconds are cut off, so it is
-    never late.
+    """Return one entry for each time of day that is `guard` before an opening. Seconds are cut off, so that no closing
+    is late.
 
-    Closed dates are ignored: they change, and a run on one does nothing. For the same reason an open date has its
-    closing on each such weekday, and so has a day whose hours continue those of the day before, which may be closed.
-    Hours that never open have one entry a day, for budgets that a maintenance left open.
+    Closed dates are ignored: they change, and a run on one does nothing. For the same reason the closing of an open
+    date runs on every such weekday, and so does the closing of a day whose hours continue those of the day before,
+    which may be closed. Hours that never open have one entry a day, for budgets that a maintenance window left open.
     """
     ordinary = replace(hours, closed_dates=frozenset())
     last_year = max([_YEARS[-1], *(opened.day.year for opened in hours.open_dates)])
@@ -83,7 +83,7 @@ def closing_times(hours: BusinessHours, guard: timedelta) -> tuple[ClosingTime, 
 
 
 def _openings(intervals: Sequence[tuple[int, int]]) -> Iterator[int]:
-    """Yield the starts of one day's intervals that no earlier one of them reaches."""
+    """Yield the starts of one day's intervals, except those that an earlier interval of the day reaches."""
     latest = -1
     for start, end in intervals:
         if start > latest:
@@ -99,7 +99,7 @@ class CloserArgs:
 
     @property
     def times(self) -> Sequence[ClosingTime]:
-        """Return the times of budgets, and the earlier ones of NodePools."""
+        """Return the closing times of budgets, and the earlier times of NodePools."""
         guards = [self.config.closing_guard] if self.config.closed_by_day else []
         guards += [self.nodes.drain_guard] if self.nodes else []
         days: dict[int, set[int]] = defaultdict(set)
@@ -119,7 +119,7 @@ class Closer(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _rights(self, name: str, namespace: pulumi.Input[str], args: CloserArgs) -> None:
-        """Create an account, and a role in each namespace with budgets: a workload that starts pods has a namespace."""
+        """Create an account, and a role in each namespace with budgets, including namespaces of started pods."""
         budgets = args.config.closed_by_day
         opts = pulumi.ResourceOptions(parent=self)
         ServiceAccount(f"{name}-account", metadata={"name": NAME, "namespace": namespace}, opts=opts)

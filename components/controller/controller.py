@@ -1,7 +1,7 @@
 """The scaler: its config document, its rights, and its pods.
 
-The pods may restart at any time. Only the holder of the Lease acts, so two pods do no harm. Their template carries no
-checksum of the config: a restart would close budgets that may be open, and restart every stabilization window.
+The pods may restart at any time. Only the holder of the Lease acts, so two pods do no harm. The pod template contains
+no checksum of the config: a restart would close open budgets, and restart every stabilization window.
 """
 
 from collections import defaultdict
@@ -13,7 +13,7 @@ from components.context import StackContext
 from components.controller.admission import Admission, AdmissionArgs
 from components.controller.closer import NAME as CLOSER
 from components.controller.closer import Closer, CloserArgs
-from components.controller.process import OWN_NAME, ControlledProcess, Process
+from components.controller.process import OWN_NAME, ControlledProcess, ControllerProcess
 from components.controller.rights import budget_rules, system_rules, worker_rules
 from components.granting import grant
 from components.pods.redis_access import PASSWORD_ENV, PASSWORD_KEY, PUBLIC, SECRET, RedisAuthority, from_secret
@@ -30,7 +30,7 @@ NAME = CONTROLLER
 class ControllerArgs:
     stack: StackContext
     config: ControllerConfig
-    nodes: WorkloadsConfig | None = None  # for the closer, as there
+    nodes: WorkloadsConfig | None = None  # as in `CloserArgs`
     replicas: int = 1
     redis_authority: RedisAuthority = PUBLIC
     redis_secret: str = SECRET  # contains the password of the config's user
@@ -42,7 +42,7 @@ class Controller(ControlledProcess):
     def __init__(self, name: str, args: ControllerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         config, stack = args.config, args.stack
         document = _document(args)
-        process = Process(
+        process = ControllerProcess(
             name=NAME,
             namespace=stack.namespace,
             container="controller",

@@ -1,7 +1,7 @@
-"""The changes of an autoscaler that the workload controller may make: a minimum from `min` to `max`. Pure.
+"""The only change that the workload controller may make to an autoscaler: a minimum between `min` and `max`. Pure.
 
-The expressions are CEL, as in `components.controller.admission`. `Autoscaler.others` lists the other fields of its
-spec, which must stay: CEL cannot enumerate the fields of an object.
+The expressions are CEL, as in `components.controller.admission`. `AutoscalerResource.others` lists the other fields of
+the autoscaler's spec, which must not change: CEL cannot enumerate the fields of an object.
 """
 
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from ebbtide.vocabulary.workloads import FloorPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Autoscaler:
+class AutoscalerResource:
     group: str
     version: str
     resource: str
-    least: str  # the field of its spec
+    least: str  # the minimum's field in the spec
     others: tuple[str, ...]
     keda: bool
 
@@ -25,7 +25,7 @@ class Autoscaler:
 
 
 AUTOSCALERS = (
-    Autoscaler(
+    AutoscalerResource(
         group="autoscaling",
         version="v2",
         resource="horizontalpodautoscalers",
@@ -33,7 +33,7 @@ AUTOSCALERS = (
         others=("scaleTargetRef", "maxReplicas", "metrics", "behavior"),
         keda=False,
     ),
-    Autoscaler(
+    AutoscalerResource(
         group="keda.sh",
         version="v1alpha1",
         resource="scaledobjects",
@@ -49,12 +49,12 @@ AUTOSCALERS = (
 
 
 def bounds(floors: Sequence[FloorPolicy]) -> str:
-    """Return the allowed range of the minimum, by name."""
+    """Return a CEL map: the allowed range of the minimum by the autoscaler's name."""
     entries = ", ".join(f"'{policy.name}': [{policy.least}, {policy.most}]" for policy in floors)
     return f"{{{entries}}}"
 
 
-def floor_rules(kind: Autoscaler) -> dict[str, str]:
+def floor_rules(kind: AutoscalerResource) -> dict[str, str]:
     field = f"object.spec.{kind.least}"
     limits = "variables.bounds[object.metadata.name]"
     within = f"object.metadata.name in variables.bounds && {limits}[0] <= {field} && {field} <= {limits}[1]"

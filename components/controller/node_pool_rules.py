@@ -1,4 +1,4 @@
-"""The change of a NodePool that the workload controller and the closer may make: its disruption budgets. Pure.
+"""The only change that the workload controller and the closer may make to a NodePool: its disruption budgets. Pure.
 
 The expressions are CEL, as in `components.controller.admission`.
 """
@@ -19,7 +19,7 @@ _OTHERS = (
 
 
 def _literal(budgets: Budgets) -> str:
-    """Return CEL's literal, whose values of one map must have one type unless they are `dyn`."""
+    """Return a CEL literal. The values of a CEL map must have one type unless they are `dyn`."""
     entries = [", ".join(f"'{key}': dyn({json.dumps(value)})" for key, value in budget.items()) for budget in budgets]
     return f"[{', '.join(f'{{{entry}}}' for entry in entries)}]"
 

@@ -1,8 +1,8 @@
 """The common parts of the processes of the controller's image: account, config document, budget, and pods.
 
-The pods run on fixed nodes and their budget stays closed, although they are stateless: while a process is away,
-nothing scales and no alert fires, and a fixed node is not worth that wait. A rollout stops the old pod first and adds
-none. Fixed nodes are few and full, and a new pod without room would never replace the old one.
+The pods run on fixed nodes and their budget stays closed, although they are stateless: while a process is down, nothing
+scales and no alert fires, and a drained fixed node would not save enough to justify this. A rollout stops the old pod
+first and adds none: fixed nodes are few and full, and a new pod that fits nowhere would never replace the old one.
 
 A changed document restarts no pod: each process rereads the mounted file, which the kubelet swaps within about a
 minute.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 PORT = 8080
 CONFIG_DIRECTORY = "/etc/ebbtide"
-_GRACE_SECONDS = 30  # a process ends within 5 s; the rest is for a slow API server while it closes the budgets
+_GRACE_SECONDS = 30  # a process ends within 5 s; the rest covers a slow API server while budgets are closed
 
 OWN_NAME: "list[EnvVarArgsDict]" = [
     {"name": "POD_NAME", "value_from": {"field_ref": {"field_path": "metadata.name"}}},
@@ -37,7 +37,7 @@ OWN_NAME: "list[EnvVarArgsDict]" = [
 
 
 @dataclass(frozen=True, kw_only=True)
-class Process:
+class ControllerProcess:
     name: str  # of the Deployment, the account, the Lease and the ConfigMap
     namespace: pulumi.Input[str]
     container: str
@@ -48,16 +48,21 @@ class Process:
     replicas: int = 1
     environment: "Sequence[EnvVarArgsDict]" = ()
     secrets: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
-    """Mounted Secrets by directory, each with the name of its volume. The process runs without them."""
+    """Mounted Secrets by directory: volume and Secret name. The process also starts without them."""
     redis_authority: RedisAuthority = PUBLIC
-    trusts_bundle: bool = False  # the company's certificate authorities, for a Redis with such a certificate
+    trusts_bundle: bool = False  # trust the company's certificate authorities, which may sign Redis's certificate
 
 
 class ControlledProcess(pulumi.ComponentResource):
     """The base of the components that run a process of the controller's image."""
 
     def __init__(
-        self, token: str, name: str, process: Process, stack: StackContext, opts: pulumi.ResourceOptions | None
+        self,
+        token: str,
+        name: str,
+        process: ControllerProcess,
+        stack: StackContext,
+        opts: pulumi.ResourceOptions | None,
     ) -> None:
         super().__init__(token, name, None, opts)
         self._name, self._process, self._stack = name, process, stack

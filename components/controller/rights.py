@@ -1,13 +1,13 @@
 """The rights of the controller and the closer. Pure: names in, rules out.
 
-Writes are granted by name only, with two exceptions: events have no name before their creation, and Kubernetes names
-the pods of a pool; the admission policy limits the patch of a pod. Reads are namespace-wide, because a watch cannot be
+Writes are granted only by name, with two exceptions: events have no name before their creation, and Kubernetes names
+the pods of a pool; the admission policy limits patches of pods. Reads are namespace-wide, because a watch cannot be
 limited to names.
 
-Only the operations of the adapters are granted: a Lease is read and replaced, replicas are read and applied through
-`scale`, budgets and marks are patched. `get` of objects that may be listed reveals nothing more.
+Only operations that the adapters use are granted: they read and replace a Lease, read and apply replicas through
+`scale`, and patch budgets and marks. `get` of objects that may be listed reveals nothing more.
 
-The trap: an empty list of resource names grants every name. A rule without names must not be written at all.
+The trap: an empty list of resource names grants every name, so a rule without names must not be written at all.
 """
 
 from collections.abc import Sequence
@@ -20,15 +20,15 @@ _READ = ["get", "list", "watch"]
 
 
 def system_rules(*, lease: str, budgets: Sequence[str]) -> "list[PolicyRuleArgsDict]":
-    """Return rights in the workloads' namespace: the Lease, and those of every namespace with flexible pods."""
+    """Return rights in the workloads' namespace: on the Lease, and as in every namespace with flexible pods."""
     return [*named("coordination.k8s.io", "leases", ["get", "update"], [lease]), *budget_rules(budgets=budgets)]
 
 
 def worker_rules(*, pools: Sequence[str], budgets: Sequence[str] = ()) -> "list[PolicyRuleArgsDict]":
-    """Return rights in the workers' namespace: replicas of the pools through `scale` only, marks on pods, events, and
-    the budgets of pools with checkpoints.
+    """Return rights in the workers' namespace: replicas of pools (only through `scale`), marks on pods, events, and
+    budgets of pools with checkpoints.
 
-    A right on Deployments themselves would also allow another image.
+    A right to write Deployments would also allow a change of the image.
     """
     opened = named("policy", "poddisruptionbudgets", ["patch"], budgets)
     return [
@@ -42,7 +42,7 @@ def worker_rules(*, pools: Sequence[str], budgets: Sequence[str] = ()) -> "list[
 
 
 def budget_rules(*, budgets: Sequence[str]) -> "list[PolicyRuleArgsDict]":
-    """Return rights where flexible pods are: their budgets, events; pods, to time drains and starts."""
+    """Return rights in a namespace with flexible pods: on budgets and events, and on pods to time drains and starts."""
     return [
         rule("policy", "poddisruptionbudgets", _READ),
         *named("policy", "poddisruptionbudgets", ["patch"], budgets),
@@ -52,7 +52,7 @@ def budget_rules(*, budgets: Sequence[str]) -> "list[PolicyRuleArgsDict]":
 
 
 def closer_rules(*, budgets: Sequence[str]) -> "list[PolicyRuleArgsDict]":
-    """Return rights on budgets that open in the window, and on fixed ones that a maintenance may have left open.
+    """Return rights on budgets that open in the window, and on fixed ones that a maintenance window may leave open.
 
     The admission policy ensures that the closer only closes.
     """

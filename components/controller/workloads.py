@@ -1,9 +1,9 @@
 """The workload controller: a second process of the controller's image, for Ray clusters, floors and NodePools.
 
-It writes the spec of Ray clusters instead of `up` and sends them to sleep (docs/adr/0027), and it writes the floors of
-services (docs/adr/0030), the disruption budgets of NodePools (docs/adr/0037) and the replicas of workloads that sleep
-(docs/adr/0038). It has a separate account, Lease and rights: neither process may write the other's fields. It asks the
-head of each cluster what runs there, with the cluster's token.
+Instead of `up`, it writes the spec of Ray clusters and sends them to sleep (docs/adr/0027). It also writes the floors
+of services (docs/adr/0030), the disruption budgets of NodePools (docs/adr/0037) and the replicas of workloads that
+sleep (docs/adr/0038). It has a separate account, Lease and rights: neither process may write the other's fields. It
+queries each Ray cluster's head for running work, with the cluster's token.
 """
 
 from collections import defaultdict
@@ -16,13 +16,13 @@ import pulumi
 from components.admission_policy import enforce, on
 from components.context import StackContext
 from components.controller.admission import ANNOTATIONS, BINDINGS_STAY, annotating_only, user_of, validations
-from components.controller.floor_rules import AUTOSCALERS, Autoscaler, bounds, floor_rules
+from components.controller.floor_rules import AUTOSCALERS, AutoscalerResource, bounds, floor_rules
 from components.controller.node_pool_rules import IS_CLOSED, budget_rules
-from components.controller.process import OWN_NAME, ControlledProcess, Process
+from components.controller.process import OWN_NAME, ControlledProcess, ControllerProcess
 from components.controller.rights import events, named, node_pool_rules, rule
 from components.granting import grant, grant_everywhere
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
-from ebbtide.settings.process_documents import HUB_TOKENS
+from ebbtide.settings.capacity.process_documents import HUB_TOKENS
 from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.labels import ASLEEP_FOR, CLOSER, EVENTS_OF_CLUSTER, NAMESPACE, WORKLOADS
 from ebbtide.vocabulary.workloads import FloorPolicy, SleepPolicy, WorkloadsConfig
@@ -47,13 +47,13 @@ class WorkloadControllerArgs:
     stack: StackContext
     config: WorkloadsConfig
     ray_namespaces: Mapping[str, pulumi.Input[str]]  # by cluster
-    tokens: Mapping[str, str]  # the Secrets of their tokens, by cluster
-    hub_tokens: Mapping[str, str]  # as `tokens`, by workload
+    tokens: Mapping[str, str]  # Secrets with Ray's tokens, by cluster
+    hub_tokens: Mapping[str, str]  # Secrets with hubs' tokens, by workload
 
 
 class WorkloadController(ControlledProcess):
     def __init__(self, name: str, args: WorkloadControllerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        process = Process(
+        process = ControllerProcess(
             name=NAME,
             namespace=args.stack.namespace,
             container="workloads",
@@ -104,7 +104,7 @@ class WorkloadController(ControlledProcess):
         return granted
 
     def _limit_to_specs(self, name: str, args: WorkloadControllerArgs) -> None:
-        """RBAC limits writes to objects. The policy limits them to a RayCluster's spec and one annotation."""
+        """Limit writes to a RayCluster's spec and one annotation: RBAC cannot limit writes to fields."""
         enforce(
             (f"{name}-rayclusters", f"{name}-rayclusters-binding"),
             "ebbtide-rayclusters",
@@ -116,7 +116,7 @@ class WorkloadController(ControlledProcess):
         )
 
     def _limit_to_disruption_budgets(self, name: str, args: WorkloadControllerArgs) -> None:
-        """Limit writes to a NodePool's disruption budgets, and their values to those of the stack file."""
+        """Limit writes to a NodePool's disruption budgets, and these to the values that follow from the stack file."""
         controller, closer = (user_of(args.stack.namespace, account) for account in (NAME, CLOSER))
         ours = pulumi.Output.concat("request.userInfo.username in [", controller, ", ", closer, "]")
         closes = pulumi.Output.concat("request.userInfo.username != ", closer, f" || {IS_CLOSED}")
@@ -133,7 +133,7 @@ class WorkloadController(ControlledProcess):
         )
 
     def _limit_to_floors(
-        self, name: str, args: WorkloadControllerArgs, kind: Autoscaler, policies: Sequence[FloorPolicy]
+        self, name: str, args: WorkloadControllerArgs, kind: AutoscalerResource, policies: Sequence[FloorPolicy]
     ) -> None:
         """Limit writes to an autoscaler's minimum, within the stack file's range."""
         enforce(
@@ -156,9 +156,9 @@ def _system_rules() -> "list[PolicyRuleArgsDict]":
 
 
 def _scale_rules(policies: Sequence[SleepPolicy]) -> "dict[str, list[PolicyRuleArgsDict]]":
-    """Return rights by namespace: to watch, and to write replicas by name through `scale` only.
+    """Return rights by namespace: to watch, and to write replicas by name, only through `scale`.
 
-    A right on Deployments themselves would also allow another image.
+    A right to write Deployments would also allow a change of the image.
     """
     names: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for policy in policies:

@@ -1,8 +1,8 @@
 """The config of the bundled Alertmanager, as plain data. Alertmanager reads secrets from files.
 
-The dead man's alert has no receiver unless the file names a service that notices its absence: in a channel for people
-it would be a useless message every few minutes. Its group is checked every minute, since at an interval equal to
-`repeat_interval` every second message would be omitted.
+The dead man's switch has no receiver unless the stack file names a service that notices when it stops: in a channel for
+people it would be a useless message every few minutes. Its group is checked every minute: if `group_interval` equalled
+`repeat_interval`, Alertmanager would omit every second message.
 """
 
 from typing import Any, TypeAlias
@@ -26,7 +26,7 @@ _PAGER_SEVERITY = '{{ if eq .CommonLabels.severity "critical" }}critical{{ else 
 
 
 def alertmanager_document(alerts: Alerts, *, proxied: bool = False) -> Document:
-    """`proxied`: receivers are called through the environment's proxy."""
+    """Return the config. With `proxied`, Alertmanager calls receivers through the environment's proxy."""
     dead_man_route: Document = {"receiver": _NO_RECEIVER}
     dead_man_receiver: Document = {"name": _NO_RECEIVER}
     if alerts.dead_man is not None:
@@ -54,7 +54,7 @@ def _proxy(*, proxied: bool) -> Document:
 
 
 def _receiver(receiver: Receiver, *, proxied: bool) -> Document:
-    """Return a list with one entry, under Alertmanager's name of the kind."""
+    """Return one entry, in a list under Alertmanager's key for the kind of receiver."""
     file = f"{SECRET_DIRECTORY}/{receiver.key}"
     if receiver.email is not None:
         return {"email_configs": [_email(receiver.email, file)]}

@@ -1,15 +1,15 @@
 """The bundled Prometheus, and Alertmanager if alerts have receivers. The platform does not depend on them.
 
-One pod each, on fixed nodes, with a volume. While one is down, no alerts are sent and nothing else changes; the dead
-man's alert reports it.
+Each has one pod on a fixed node, with a volume. While one is down, no alerts are sent and nothing else changes; the
+dead man's switch reports this.
 
 **A changed config restarts the pod**, through the digest of the config in its template. About a minute of samples is
 then missing.
 
-**The volume** has the cluster's default class, and a destroy deletes it, since samples are not worth keeping. As for
+**The volume** has the cluster's default class, and a destroy deletes it, since samples are not worth keeping. As with
 Redis, Ebbtide ignores changes of the claim template, and a volume grows through its claim. Prometheus deletes the
-oldest samples at 85 % use. The remainder is for data that it does not count: the log of the last hours, and
-blocks being written.
+oldest samples at 85 % use. The remainder is for data that Prometheus does not count: the write-ahead log of the last
+hours, and blocks being written.
 """
 
 import hashlib
@@ -46,10 +46,10 @@ NODE_RULES: "list[PolicyRuleArgsDict]" = [
 POD_RULES: "list[PolicyRuleArgsDict]" = [{"api_groups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
 
 _USER = 65534  # of both images
-_CPU = 100  # millicores; with 50 nodes and 500 pods 16 were used
+_CPU = 100  # millicores; measured use with 50 nodes and 500 pods: 16
 _USED = 0.85
 _DATA = "/data"
-_ALERTMANAGER_STORAGE = 1024  # MiB; silences and what was sent, a few MiB
+_ALERTMANAGER_STORAGE = 1024  # MiB; silences and the notification log need a few MiB
 _GRACE_SECONDS = 120  # to write the samples in memory; otherwise the next start replays the log
 
 
@@ -73,7 +73,7 @@ class BundledPrometheus(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _rights(self, name: str) -> list[pulumi.Resource]:
-        """Rights on all nodes, and on the pods of the namespaces with targets."""
+        """Grant rights on all nodes, and on the pods of namespaces with targets."""
         scraping = self._args.scraping
         spaces = {target.namespace for target in (*scraping.targets, scraping.gpu_exporter) if target is not None}
         return [
@@ -121,7 +121,7 @@ def _prometheus(args: BundledPrometheusArgs) -> tuple[Program, int, Mapping[str,
             f"--config.file={scraping.DIRECTORY}/{scraping.CONFIG_FILE}",
             f"--storage.tsdb.path={_DATA}",
             f"--storage.tsdb.retention.time={int(settings.kept_for.total_seconds())}s",
-            f"--storage.tsdb.retention.size={int(settings.storage_mib * _USED)}MB",  # of 2^20 bytes
+            f"--storage.tsdb.retention.size={int(settings.storage_mib * _USED)}MB",  # Prometheus' MB has 2^20 bytes
         ],
         cpu=_CPU,
         memory=settings.memory_mib,
@@ -136,7 +136,7 @@ def _prometheus(args: BundledPrometheusArgs) -> tuple[Program, int, Mapping[str,
 
 
 def _alertmanager(args: BundledPrometheusArgs, alerts: Alerts) -> tuple[Program, int, Mapping[str, str]]:
-    """As `_prometheus`."""
+    """Return the same as `_prometheus`, for Alertmanager."""
     secrets = {alerting.SECRET_DIRECTORY: alerts.receiver.secret}
     if alerts.dead_man is not None:
         secrets[alerting.DEAD_MAN_DIRECTORY] = alerts.dead_man.secret
@@ -160,7 +160,7 @@ def _alertmanager(args: BundledPrometheusArgs, alerts: Alerts) -> tuple[Program,
 
 
 def _shared(args: BundledPrometheusArgs, name: str, port: int, files: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields of `Program` that both have alike."""
+    """Return the fields of `Program` that are the same for both."""
     return {
         "container": name.removeprefix("ebbtide-"),
         "ports": {"http": port},

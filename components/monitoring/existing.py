@@ -1,8 +1,8 @@
 """Scrape jobs and rules for an existing Prometheus, as objects of its operator or as files.
 
-The operator must watch Ebbtide's namespaces (`podMonitorNamespaceSelector`, `ruleNamespaceSelector`) and, if it
-selects by labels, `monitoring.labels`. Only the API server knows whether the operator's kinds exist: an `up` on a
-cluster without them fails with the API server's message, after all other resources are created.
+The operator must watch Ebbtide's namespaces (`podMonitorNamespaceSelector`, `ruleNamespaceSelector`) and, if it selects
+by labels, objects with `monitoring.labels`. Only the API server knows whether the operator's kinds exist: an
+`up` on a cluster without them fails with the API server's message, after all other resources are created.
 
 Each target gets the label `customer`, by which the rules select their series. A pod's own label of that name becomes
 `exported_customer`.
@@ -22,7 +22,7 @@ from pulumi_kubernetes.core.v1 import ConfigMap
 
 from components.context import StackContext
 from components.monitoring.scraping import RULES_FILE, jobs_of_pods
-from components.monitoring.targets import Target
+from components.monitoring.targets import ScrapeTarget
 from ebbtide.monitoring.dashboards import dashboards, document_of
 from ebbtide.monitoring.rules import CUSTOMER
 from ebbtide.provisioning_labels import CUSTOMER as CUSTOMER_LABEL
@@ -42,14 +42,14 @@ class ExistingPrometheusArgs:
     stack: StackContext
     namespace: str  # of the rules
     labels: Mapping[str, str]
-    targets: Sequence[Target]
+    targets: Sequence[ScrapeTarget]
     rules: Mapping[str, Any]
 
 
 class FilesForPrometheus(pulumi.ComponentResource):
-    """For a Prometheus without an operator: a ConfigMap in its namespace, with files that its own config names.
+    """A ConfigMap for a Prometheus without an operator, in its namespace. Prometheus' config must name its files.
 
-    It needs Prometheus 2.43 or later, which reads `scrape_config_files`, and rights to list our pods.
+    Prometheus must be 2.43 or later, which reads `scrape_config_files`, and needs rights to list our pods.
     """
 
     def __init__(self, name: str, args: ExistingPrometheusArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -88,7 +88,7 @@ class ExistingPrometheus(pulumi.ComponentResource):
         )
 
 
-def _monitor(target: Target, customer: str) -> Mapping[str, Any]:
+def _monitor(target: ScrapeTarget, customer: str) -> Mapping[str, Any]:
     metric_filters = [
         {"action": "keep", "sourceLabels": [label], "regex": expression} for label, expression in target.kept.items()
     ]

@@ -1,7 +1,7 @@
 """The exporter: a read-only process of the controller's image that reports nodes and pods to Prometheus.
 
 Nodes belong to no namespace and run pods of all namespaces, so the exporter may read nodes and pods everywhere. It
-reads other objects only in the namespaces of its document. It may write nothing.
+reads other objects only in the namespaces that its config document names. It may write nothing.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pulumi
 
 from components.context import StackContext
-from components.controller.process import ControlledProcess, Process
+from components.controller.process import ControlledProcess, ControllerProcess
 from components.granting import grant, grant_everywhere
 from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.exporter import ExporterConfig
@@ -31,10 +31,10 @@ class ExporterArgs:
 
 
 class Exporter(ControlledProcess):
-    """One replica, since two would report everything twice."""
+    """The exporter has one replica, since two would report everything twice."""
 
     def __init__(self, name: str, args: ExporterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        process = Process(
+        process = ControllerProcess(
             name=NAME,
             namespace=NAMESPACE,
             container="exporter",

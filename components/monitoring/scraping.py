@@ -1,15 +1,15 @@
 """The config of the bundled Prometheus, as plain data: scrape jobs and remote write.
 
-**Targets** are pods by namespace and label, so that the account lists pods in no other namespace, and the API server
-sends no other pods. A pod that has ended is no target.
+**Targets** are selected by namespace and label, so that the account lists pods in no other namespace, and the API
+server sends no other pods. A pod that has ended is not a target.
 
-**Labels.** Ebbtide's processes and the exporter of GPUs report other pods, by the labels `namespace` and `pod`, so
-their samples keep these labels (`honor_labels`). The labels of a customer's pod are never kept: they could name another
-customer.
+**Labels.** Ebbtide's processes and the GPU exporter report other pods, named by the labels `namespace` and `pod`, so
+their samples keep these labels (`honor_labels`). Labels that a customer's pod sets are never kept: they could name
+another customer.
 
-**Dropped series.** A kubelet reports each container three times, in some 60 series. Prometheus keeps those that rules
-and `sleep` use, of containers only (`container!=""`): the sums over a pod would count twice. Only the pod has counters
-of the network; those of the node, with a series for each of its interfaces, are dropped. All series of other targets
+**Dropped series.** A kubelet reports each container three times, in some 60 series. Prometheus keeps the series that
+rules and `sleep` use, and only those of containers (`container!=""`): sums over a pod would count twice. Network
+counters exist only per pod and per node; the node's, one series per interface, are dropped. All series of other targets
 are kept, up to a number of samples that no well-behaved pod reaches.
 """
 
@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from components.monitoring.targets import USUAL, Target
+from components.monitoring.targets import USUAL, ScrapeTarget
 from ebbtide.monitoring.rules import CUSTOMER
 from ebbtide.settings.sections.alerting import TOKEN_KEY, RemoteWrite
 from ebbtide.settings.sections.monitoring import PROMETHEUS_PORT
@@ -29,7 +29,7 @@ DIRECTORY = "/etc/prometheus"
 CONFIG_FILE, RULES_FILE = "prometheus.json", "rules.json"
 TOKEN_DIRECTORY = "/etc/prometheus-remote-write"
 ALERTMANAGER_PORT = 9093
-MOST_SAMPLES = 20_000  # of one pod
+MOST_SAMPLES = 20_000  # per pod and scrape
 
 KUBELET_KEPT = "kubelet_volume_stats_(used|capacity)_bytes"
 NODE_KEPT = "node_(cpu_usage_seconds_total|memory_working_set_bytes)"
@@ -52,10 +52,10 @@ _OF_KUBELETS = {
 @dataclass(frozen=True, kw_only=True)
 class Scraping:
     customer: str
-    targets: Sequence[Target]
+    targets: Sequence[ScrapeTarget]
     kubelets_are_known: bool
-    """True if the cluster's authority signs the kubelets' certificates, as on EKS. Others are often self-signed."""
-    gpu_exporter: Target | None = None
+    """True if the cluster's authority signs the kubelets' certificates, as on EKS. Elsewhere many are self-signed."""
+    gpu_exporter: ScrapeTarget | None = None
     alertmanager: str | None = None  # host and port
     remote_write: RemoteWrite | None = None
     region: str = ""  # of `remote_write.role`
@@ -76,8 +76,8 @@ def prometheus_document(scraping: Scraping) -> Document:
     }
 
 
-def jobs_of_pods(customer: str, targets: Sequence[Target]) -> Document:
-    """Return a file for `scrape_config_files` of an existing Prometheus: the pods of a stack."""
+def jobs_of_pods(customer: str, targets: Sequence[ScrapeTarget]) -> Document:
+    """Return a file for `scrape_config_files` of an existing Prometheus, with jobs for the stack's pods."""
     jobs = [_target_job(target) for target in targets]
     named = [{**job, "job_name": f"{customer}/{job['job_name']}"} for job in jobs]
     return {"scrape_configs": [{**job, **_with_customer(job, customer)} for job in named]}
@@ -95,7 +95,7 @@ def _jobs(scraping: Scraping) -> Iterator[Document]:
         yield {**job, "metric_relabel_configs": [_keep("__name__", GPU_KEPT)]}
 
 
-def _target_job(target: Target) -> Document:
+def _target_job(target: ScrapeTarget) -> Document:
     job = _pod_job(f"{target.namespace}/{target.name}", target, trusted=target.reports_other_pods)
     if target.every != USUAL:
         job["scrape_interval"] = job["scrape_timeout"] = f"{int(target.every.total_seconds())}s"
@@ -132,7 +132,7 @@ def _kubelet_job(name: str, path: str, kept_series: str, *, signed: bool) -> Doc
     }
 
 
-def _pod_job(name: str, target: Target, *, trusted: bool) -> Document:
+def _pod_job(name: str, target: ScrapeTarget, *, trusted: bool) -> Document:
     chosen = f"{target.label} in ({','.join(target.workloads)})"
     limits: Document = {"honor_labels": True} if trusted else {"sample_limit": MOST_SAMPLES}
     return {

@@ -1,14 +1,14 @@
 """The scrape targets of a stack by namespace. Plain data.
 
-Ebbtide's processes serve their metrics on the port of their probes. All other targets have a port with a common name:
-the customer's scraped pods, Ray's (set by KubeRay's operator), and the cluster autoscaler of a stack on EKS. A section
-of the file may name another port of its pods (`metrics: http`), if API and metrics share one. Envoy's pods are selected
-by the label of their Gateway: on an existing cluster they run where Envoy Gateway's chart puts them.
+Ebbtide's processes serve their metrics on the port of their probes. The metrics ports of all other targets have one
+common name: the customer's scraped pods, Ray's pods (KubeRay's operator sets it), and the cluster autoscaler on EKS. If
+a pod's API and metrics share a port, its section of the stack file may name that port (`metrics: http`). Envoy's pods
+are selected by the label of their Gateway: on an existing cluster they run where Envoy Gateway's chart puts them.
 
-**Few series of Envoy are kept**: for each Envoy cluster it reports some 80 series and four histograms.
+**Few series of Envoy are kept**: Envoy reports some 80 series and four histograms for each Envoy cluster.
 
-**Network policy.** A policy on the calling side knows ports by number only, since each network plugin reads names of
-ports in its own way.
+**Network policy.** A policy on the calling side identifies ports only by number, since network plugins interpret port
+names differently.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,9 +18,10 @@ from typing import NamedTuple
 
 from ebbtide.monitoring.serving import counts_requests
 from ebbtide.provisioning_labels import WORKER_NAMESPACE, NodeKind
+from ebbtide.settings.capacity.pods import serving_needs
+from ebbtide.settings.capacity.process_documents import has_workloads
+from ebbtide.settings.declared import declared_pods
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.pods import rolling_pods, serving_needs
-from ebbtide.settings.process_documents import has_workloads
 from ebbtide.settings.sections.monitoring import PrometheusKind
 from ebbtide.settings.sections.pods.pod import METRICS_PORT, ScrapedPodSettings
 from ebbtide.settings.sections.ray import namespace_of_ray
@@ -39,12 +40,12 @@ ENVOY_KEPT = (
     "envoy_control_plane_connected_state|envoy_http_rq_direct_response"
 )
 ENVOY_OF_ROUTES = "(httproute/.*)?"
-"""Values of `envoy_cluster_name`: backends of routes, and empty for the entire proxy."""
+"""Values of `envoy_cluster_name`: a backend of a route, or empty for the entire proxy."""
 _AUTOSCALER = "kube-system", "cluster-autoscaler"  # its component imports AWS, which other clusters never load
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class ScrapeTarget:
     """Pods of one namespace with these values of a label, by default `workload`, at a port of this name."""
 
     name: str
@@ -52,18 +53,18 @@ class Target:
     workloads: tuple[str, ...]
     port: str
     reports_other_pods: bool = False
-    """Its labels `namespace` and `pod` name the reported pods and are kept; those of others name the target."""
+    """True if the samples' labels `namespace` and `pod` name other pods than the target: then these labels are kept."""
     label: str = WORKLOAD
     path: str = "/metrics"
     every: timedelta = USUAL
     kept: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Expressions of the kept values, by label; without one, all are kept."""
+    """Regular expressions for the values of labels: only matching series are kept; all if empty."""
 
 
-def targets(settings: StackSettings) -> tuple[Target, ...]:
+def targets(settings: StackSettings) -> tuple[ScrapeTarget, ...]:
     own = (CONTROLLER, EXPORTER, *((WORKLOADS,) if has_workloads(settings) else ()))
     return (
-        Target(name="ebbtide", namespace=NAMESPACE, workloads=own, port=OWN_PORT, reports_other_pods=True),
+        ScrapeTarget(name="ebbtide", namespace=NAMESPACE, workloads=own, port=OWN_PORT, reports_other_pods=True),
         *_of_the_autoscaler(settings),
         *_of_pods(settings),
         *_of_ray(settings),
@@ -72,7 +73,7 @@ def targets(settings: StackSettings) -> tuple[Target, ...]:
 
 
 class ScrapedPods(NamedTuple):
-    """Pods of the file with a port of metrics: their label `workload`, and the port."""
+    """Pods of the stack file that have a metrics port: their label `workload`, and the port."""
 
     namespace: str
     name: str
@@ -81,36 +82,36 @@ class ScrapedPods(NamedTuple):
 
 
 def scraped_pods(settings: StackSettings) -> Iterator[ScrapedPods]:
-    for name, entry, _ in rolling_pods(settings):
-        pod = entry.pod
+    for declared in declared_pods(settings):
+        pod = declared.pod
         if isinstance(pod, ScrapedPodSettings) and pod.metrics_port is not None:
-            yield ScrapedPods(entry.namespace, name, pod.metrics_port, pod.ports[pod.metrics_port])
+            yield ScrapedPods(declared.namespace, declared.name, pod.metrics_port, pod.ports[pod.metrics_port])
 
 
 def scraped_workers(settings: StackSettings) -> dict[str, int]:
-    """Return the port of metrics by pool, for pools with one."""
+    """Return the metrics ports by pool, for pools that have one."""
     return {pods.name: pods.number for pods in scraped_pods(settings) if pods.namespace == WORKER_NAMESPACE}
 
 
-def _of_the_autoscaler(settings: StackSettings) -> Iterator[Target]:
+def _of_the_autoscaler(settings: StackSettings) -> Iterator[ScrapeTarget]:
     if settings.cluster.context is None:
-        yield Target(name="ebbtide", namespace=_AUTOSCALER[0], workloads=(_AUTOSCALER[1],), port=METRICS_PORT)
+        yield ScrapeTarget(name="ebbtide", namespace=_AUTOSCALER[0], workloads=(_AUTOSCALER[1],), port=METRICS_PORT)
 
 
-def _of_pods(settings: StackSettings) -> Iterator[Target]:
+def _of_pods(settings: StackSettings) -> Iterator[ScrapeTarget]:
     named: dict[tuple[str, str], list[str]] = {}
     for pods in scraped_pods(settings):
         named.setdefault((pods.namespace, pods.port), []).append(pods.name)
     for (namespace, port), names in sorted(named.items()):
         target = "ebbtide-pods" if port == METRICS_PORT else f"ebbtide-pods-{port}"
-        yield Target(name=target, namespace=namespace, workloads=tuple(sorted(names)), port=port)
+        yield ScrapeTarget(name=target, namespace=namespace, workloads=tuple(sorted(names)), port=port)
 
 
-def _of_envoy(settings: StackSettings) -> Iterator[Target]:
+def _of_envoy(settings: StackSettings) -> Iterator[ScrapeTarget]:
     """Envoy is scraped more often, since autoscalers read its counts every 15 seconds."""
     ours = settings.cluster.context is None
     if serving_needs(settings).gateway and counts_requests(settings):
-        yield Target(
+        yield ScrapeTarget(
             name="ebbtide-envoy",
             namespace=GATEWAY_NAMESPACE if ours else ENVOY_GATEWAYS_NAMESPACE,
             workloads=(GATEWAY,),
@@ -122,13 +123,13 @@ def _of_envoy(settings: StackSettings) -> Iterator[Target]:
         )
 
 
-def _of_ray(settings: StackSettings) -> Iterator[Target]:
+def _of_ray(settings: StackSettings) -> Iterator[ScrapeTarget]:
     for name, cluster in sorted(settings.ray.items()):
         pods = tuple(sorted(cluster.pods(name)))
-        yield Target(name="ebbtide-ray", namespace=namespace_of_ray(name), workloads=pods, port=METRICS_PORT)
+        yield ScrapeTarget(name="ebbtide-ray", namespace=namespace_of_ray(name), workloads=pods, port=METRICS_PORT)
 
 
-GPU_EXPORTER = Target(name="gpu", namespace="kube-system", workloads=("nvidia-gpu-exporter",), port=METRICS_PORT)
+GPU_EXPORTER = ScrapeTarget(name="gpu", namespace="kube-system", workloads=("nvidia-gpu-exporter",), port=METRICS_PORT)
 GPU_EXPORTER_PORT = 9400
 
 _OWN_PORT, _RAY_PORT, _AUTOSCALER_PORT, _ENVOY_PORT = 8080, 8080, 8085, 19001
@@ -148,7 +149,7 @@ class BundledCalls:
     """The calls of a stack's bundled Prometheus and of its Alertmanager."""
 
     scrapes: Sequence[Reached]
-    queried_from: Sequence[str] = ()  # namespaces whose pods query it, besides private addresses
+    queried_from: Sequence[str] = ()  # namespaces whose pods query Prometheus, in addition to private addresses
     writes: Sequence[int] = ()  # ports outside the cluster
     alert_ports: Sequence[int] | None = None  # ports of receivers; None without an Alertmanager
 
@@ -170,19 +171,19 @@ def bundled_calls(settings: StackSettings) -> BundledCalls | None:
     )
 
 
-def gpu_target(settings: StackSettings) -> Target | None:
-    """Return the exporter on EKS with a GPU group. An existing cluster may have one, and two disturb each other."""
+def gpu_target(settings: StackSettings) -> ScrapeTarget | None:
+    """Return the exporter on EKS with a GPU group. Existing clusters may have one already, and two would conflict."""
     groups = () if settings.cluster.context is not None else settings.node_groups.values()
     return GPU_EXPORTER if any(group.kind is NodeKind.GPU for group in groups) else None
 
 
-def reached(settings: StackSettings, targets: tuple[Target, ...]) -> Iterator[Reached]:
+def reached(settings: StackSettings, targets: tuple[ScrapeTarget, ...]) -> Iterator[Reached]:
     for target in (*targets, gpu_target(settings)):
         if target is not None:
             yield Reached(target.namespace, target.workloads, tuple(sorted(_ports(settings, target))), target.label)
 
 
-def _ports(settings: StackSettings, target: Target) -> set[int]:
+def _ports(settings: StackSettings, target: ScrapeTarget) -> set[int]:
     numbers = {pods.number for pods in scraped_pods(settings) if pods[:3] in _pods_of(target)}
     if numbers:
         return numbers
@@ -197,6 +198,6 @@ def _ports(settings: StackSettings, target: Target) -> set[int]:
     return {_AUTOSCALER_PORT}
 
 
-def _pods_of(target: Target) -> set[tuple[str, str, str]]:
+def _pods_of(target: ScrapeTarget) -> set[tuple[str, str, str]]:
     """Return namespace, workload and name of the port."""
     return {(target.namespace, name, target.port) for name in target.workloads}

@@ -1,11 +1,12 @@
-"""The ServiceAccount of a pod, and whether the pod has a token of the API server.
+"""A pod's ServiceAccount, and its token for the API server.
 
 By default a pod has neither. A pod with rights has a dedicated account with the pod's name. **Rights on AWS need no
-token of the API server**: EKS mounts a separate token for Pod Identity (aws/amazon-eks-pod-identity-webhook,
-`pkg/handler/handler.go`), whatever `automountServiceAccountToken` says.
+token for the API server**: EKS mounts a separate token for Pod Identity (aws/amazon-eks-pod-identity-webhook,
+`pkg/handler/handler.go`), whatever the value of `automountServiceAccountToken`.
 
-For an existing account the field is left out, so the account's `automountServiceAccountToken` decides, which is true
-unless its owner set it. To set it here would overrule the owner, and many accounts only have rights on a cloud.
+For an existing account the pod leaves the field out, so the account's own `automountServiceAccountToken` decides, which
+is true unless the account's owner set it. A value in the pod would overrule the owner, and many accounts only have
+rights on a cloud.
 """
 
 from typing import NotRequired, TypedDict

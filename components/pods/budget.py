@@ -6,11 +6,11 @@ A budget sets `maxUnavailable`. A budget with both `maxUnavailable` and `minAvai
 not switch between them. No pod has two budgets, since the Eviction API then refuses every eviction.
 
 Pods without a scale are different: pods of Jobs, pods of operators, and bare pods. Kubernetes does not know their
-intended number, and `maxUnavailable` either fails or lets a pod be evicted by day (docs/adr/0024). Their budget sets
+intended number, and `maxUnavailable` either fails or allows evictions by day (docs/adr/0024). Their budget sets
 `minAvailable` to a number that no cluster reaches, and the controller never opens it.
 
-A running pod that is not ready may always be evicted if it is flexible; other pods may not while their budget is
-closed. See docs/adr/0006 for the reasons.
+A running flexible pod that is not ready may always be evicted; an unready pod of another category may not while its
+budget is closed. See docs/adr/0006 for the reasons.
 """
 
 from typing import TYPE_CHECKING
@@ -41,9 +41,9 @@ def closed_budget(
     table: OwnershipTable | None = None,
     opens: bool = False,
 ) -> PodDisruptionBudget:
-    """Create the budget of one workload or pool, with its name.
+    """Create the budget of one workload or pool, under the same name.
 
-    `opens`: the controller opens the budget, for flexible pods with another replica and for workers whose jobs are
+    With `opens` the controller opens the budget, for flexible pods with another replica and for workers whose jobs are
     saved. Pulumi owns all other budgets.
     """
     opts = pulumi.ResourceOptions(parent=parent)
@@ -70,8 +70,8 @@ def open_budget(
 ) -> PodDisruptionBudget:
     """Create the budget of pods on spot nodes: all pods of a node must get the stop signal within its two minutes.
 
-    Its name differs from the closed budget's: the former writer of that budget's field would conflict with Pulumi, and
-    while a change has both, two budgets on one pod refuse every eviction.
+    Its name differs from a closed budget's: under the same name, the former writer of the field would conflict with
+    Pulumi. While a change replaces one budget by the other, the pods have two, which refuse every eviction.
     """
     return PodDisruptionBudget(
         resource_name,
@@ -84,7 +84,7 @@ def open_budget(
 def budget_without_scale(
     resource_name: str, identity: PodIdentity, namespace: pulumi.Input[str], *, parent: pulumi.Resource
 ) -> PodDisruptionBudget:
-    """Create the budget of pods without a scale. Flexible pods have none: a number would open it for all at once."""
+    """Create the budget of pods without a scale. Flexible pods cannot have one: it would open for all at once."""
     if identity.category is Category.FLEXIBLE:
         raise ValueError(
             f"{identity.name}: pods without a scale are fixed or workers, since nothing could open their budget"
@@ -100,7 +100,7 @@ def budget_without_scale(
 def open_budget_without_scale(
     resource_name: str, identity: PodIdentity, namespace: pulumi.Input[str], *, parent: pulumi.Resource
 ) -> PodDisruptionBudget:
-    """Create the budget of pods without a scale whose work may run again: on spot nodes all stop at once."""
+    """Create an open budget for pods without a scale whose work is repeatable: on spot nodes all stop at once."""
     return PodDisruptionBudget(
         resource_name,
         metadata={"name": identity.name, "namespace": namespace, "labels": identity.labels},

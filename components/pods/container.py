@@ -1,16 +1,16 @@
 """The main container, volumes and further objects of a pod section. Pure, except for these objects.
 
-Only what the file sets is written: a pod of a running stack must not roll because Ebbtide learned a new key.
+Only fields that the stack file sets are written: pods of a running stack must not roll because Ebbtide adds a key.
 
 **Files** are in a ConfigMap whose name joins the owner and the volume with a dot. Neither name can contain a dot, so
-two ConfigMaps never share a name. The pods carry a digest of the files, since a changed ConfigMap alone restarts no
+two ConfigMaps never share a name. The pods carry a digest of the files, since a changed ConfigMap by itself restarts no
 pod, and few programs reread their settings.
 
-**Scratch volumes** would keep the autoscaler of many clusters from removing the node. The autoscaler's annotation lists
-them, since their content is meant to be deleted with the pod.
+**Scratch volumes** would keep many clusters' autoscalers from removing the node. An annotation for the autoscaler lists
+these volumes, since their content may be deleted with the pod.
 
-**A pod that serves waits before it stops.** The order to stop reaches the pod and the nodes' proxies at the same
-moment; until the proxies have left the pod out, calls still reach it.
+**A serving pod waits before it stops.** The pod and the nodes' proxies are notified of the stop at the same moment;
+until the proxies have removed the pod, requests still reach it.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ from ebbtide.settings.sections.pods.pod import PodSettings, by_name
 from ebbtide.settings.sections.pods.probes import Probe
 from ebbtide.settings.sections.pods.volumes import SHM, SHM_PATH, Volume
 from ebbtide.settings.sections.serving.services import ServedWorkload
-from ebbtide.units.quantities import memory_quantity
+from ebbtide.text.quantities import memory_quantity
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import (
@@ -47,13 +47,13 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
 
 LOCAL_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
-"""Annotation: volumes on the node's disk that do not keep the autoscaler from taking the node."""
+"""Annotation that lists volumes on the node's disk that do not keep the autoscaler from removing the node."""
 
 H2C = "kubernetes.io/h2c"
 """HTTP/2 without TLS. Source: Kubernetes, "Application protocol" of Services."""
 
 STOP_DELAY_SECONDS = 5
-"""Ample time for proxies to leave a pod out: they learn of it within a second."""
+"""Ample time for proxies to remove a pod: they are notified within a second."""
 
 
 def main_container(
@@ -65,9 +65,10 @@ def main_container(
     serves: bool = False,
     stop_delay: int = STOP_DELAY_SECONDS,
 ) -> "ContainerArgsDict":
-    """`command` in place of the settings' own; `env` before theirs; `serves`: others call its ports.
+    """Return the container of `settings`.
 
-    `stop_delay`: seconds until calls no longer arrive.
+    `command` replaces the settings' command, and `env` precedes their variables. `serves`: other pods call its ports.
+    `stop_delay`: seconds until requests no longer arrive.
     """
     container: ContainerArgsDict = {"name": name, "image": settings.image}
     words = list(settings.command) if command is None else command
@@ -107,7 +108,7 @@ class Volumes(TypedDict, total=False):
 
 
 def pod_volumes(settings: PodSettings, owner: str) -> Volumes:
-    """Return all volumes except those that a StatefulSet claims for each of its pods."""
+    """Return all volumes except those that a StatefulSet claims for each pod."""
     volumes = [_volume(name, volume, owner) for name, volume in settings.volumes.items() if volume.per_pod is None]
     if settings.shm is not None:
         volumes.append({"name": SHM, "empty_dir": {"medium": "Memory", "size_limit": memory_quantity(settings.shm)}})
@@ -124,7 +125,7 @@ def pod_template(
 
 
 def pod_annotations(settings: PodSettings) -> dict[str, str]:
-    """Return the file's annotations, and those for the autoscaler and for rollouts."""
+    """Return the stack file's annotations, and further ones for the autoscaler and for rollouts."""
     annotations = dict(settings.annotations)
     scratch = [name for name, volume in settings.volumes.items() if volume.scratch is not None]
     if scratch:
@@ -163,7 +164,7 @@ def service(
     aliases: Sequence[pulumi.Input[str]] = (),
     parent: pulumi.Resource,
 ) -> Service:
-    """Create the Service with the workload's name and ports. A headless one names each pod and needs no port."""
+    """Create the Service, with the workload's name and ports. A headless Service names each pod and needs no port."""
     spec: ServiceSpecArgsDict = {"selector": identity.selector}
     if headless:
         spec["cluster_ip"] = "None"

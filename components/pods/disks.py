@@ -1,20 +1,20 @@
 """The disks that a StatefulSet claims for each pod, and the StorageClasses of disks that outlive their claims.
 
 Disks are kept when the StatefulSet or a pod is deleted, since they contain the state; the page on a stack's last day
-shows how to remove them. A destroy of the stack deletes the namespaces, and with them the claims. On EKS the disk stays
-even then: the cluster's default class deletes it, the classes here keep it. A class that the file names, or the default
-class of an existing cluster, decides for itself.
+shows how to remove them. A destroy of the stack deletes the namespaces, and with them the claims. On EKS the disks stay
+even then: these classes retain them, while the cluster's default class would delete them. A class that the stack file
+names, and the default class of an existing cluster, have their own reclaim policies.
 
-A disk stays in the zone where its first pod started, and so does that pod. No extra nodes are needed for that: each
-zone has node groups with room for at least one node, and the autoscaler reads from the volume which of them to grow
-(the driver uses Kubernetes' zone label since 1.33). A claim cannot be changed in place: Kubernetes accepts another size
-or class only for a new StatefulSet.
+A disk stays in the zone where its first pod started, and the pod must stay there too. This needs no extra nodes: each
+zone has node groups that may have at least one node, and the autoscaler reads from the volume which group to grow (the
+driver uses Kubernetes' zone label since 1.33). A claim cannot be changed in place: Kubernetes accepts another size or
+class only for a new StatefulSet.
 
-**A class for each volume**, since a class is how the driver of EBS learns a tag. Data Lifecycle Manager takes snapshots
-of all disks that have *any* of a policy's tags, so the tags that the driver sets by default, a claim's name and its
-namespace, would also match the disks of other customers in the account. One tag names customer, workload and volume.
-The class has it whether or not snapshots are taken: a disk's tags cannot be changed later, so snapshots of a running
-service can begin and end at any time.
+**Each volume has a class**, since the EBS driver takes a disk's tags from its class. Data Lifecycle Manager takes
+snapshots of all disks that have *any* of a policy's tags, so the driver's default tags, the claim's name and namespace,
+would also match the disks of other customers in the account. One tag names customer, workload and volume. The class has
+this tag whether or not snapshots are taken: a disk's tags cannot be changed later, so snapshots of a running service
+can begin and end at any time.
 Sources: terraform-provider-aws, `dlm_lifecycle_policy`, `target_tags`; aws-ebs-csi-driver, `docs/tagging.md`.
 """
 
@@ -28,7 +28,7 @@ from pulumi_kubernetes.storage.v1 import StorageClass
 from ebbtide.provisioning_labels import CUSTOMER, VOLUME
 from ebbtide.settings.sections.pods.volumes import Volume
 from ebbtide.settings.sections.workloads import WorkloadSettings
-from ebbtide.units.quantities import memory_quantity
+from ebbtide.text.quantities import memory_quantity
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.apps.v1 import StatefulSetPersistentVolumeClaimRetentionPolicyArgsDict
@@ -60,7 +60,7 @@ def kept_class(
     tags: Mapping[str, str] | None = None,
     options: pulumi.ResourceOptions,
 ) -> StorageClass:
-    """Create a class like the cluster's default one, except that it keeps disks. `tags`: of its disks."""
+    """Create a class like the cluster's default class, except that it retains disks. The disks get `tags`."""
     specified = {f"tagSpecification_{n}": f"{key}={value}" for n, (key, value) in enumerate((tags or {}).items(), 1)}
     return StorageClass(
         resource_name,
@@ -85,14 +85,14 @@ class Claims(TypedDict, total=False):
 
 
 def own_disks(customer: str, workload: str, settings: WorkloadSettings) -> Iterator[tuple[Disks, Volume]]:
-    """Return the volumes whose disks have a class of Ebbtide, if the cluster has the driver of EBS."""
+    """Return the volumes whose disks have a class of Ebbtide, for clusters with the EBS driver."""
     for name, volume in settings.volumes.items():
         if volume.per_pod is not None and volume.class_ is None:
             yield Disks(customer=customer, workload=workload, volume=name), volume
 
 
 def claims(settings: WorkloadSettings, disks: Mapping[str, Disks]) -> Claims:
-    """`disks`: those with a class of Ebbtide, by volume."""
+    """Return the claims of a StatefulSet. `disks`: the disks with a class of Ebbtide, by volume."""
     templates = [
         _claim(name, volume.per_pod, disks[name].class_name if name in disks else volume.class_)
         for name, volume in settings.volumes.items()
@@ -107,7 +107,7 @@ def claims(settings: WorkloadSettings, disks: Mapping[str, Disks]) -> Claims:
 
 
 def classes(disks_by_volume: Mapping[str, Disks], *, parent: pulumi.Resource) -> list[pulumi.Resource]:
-    """Create the classes, which must exist as long as claims are created."""
+    """Create the classes, which must exist while claims are created."""
     return [
         kept_class(
             f"{disks.workload}.{disks.volume}-class",

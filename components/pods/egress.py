@@ -1,15 +1,15 @@
 """The proxy, its exceptions, and the certificate authorities of pods in a closed network.
 
 **Exceptions from the proxy:** the cluster's names; the API server, by the address that the kubelet sets in each pod, so
-that the range of Services need not be known; private addresses, including the VPC; and the node's services, which
-provide credentials (instance metadata and EKS Pod Identity): a proxy would answer with its own, or not at all.
+that the Service CIDR need not be known; private addresses, including the VPC; and the node's services that provide
+credentials (instance metadata and EKS Pod Identity): a proxy would return its own credentials, or none.
 
-**Names are not addresses.** A range in this list is only compared with literal addresses; a name that resolves into the
-VPC goes through the proxy. So the AWS services with an endpoint in the stack's VPC are listed by name, as far as pods
-call them: nodes do not read these variables.
+**Names are not addresses.** A range in this list is compared only with literal addresses; a request to a name that
+resolves into the VPC goes through the proxy. So AWS services with an endpoint in the stack's VPC are listed by name, if
+pods call them; nodes do not read these variables.
 
-**Both spellings.** Most programs read the variables in capitals; curl and programs that build on it read `http_proxy`
-only in small letters, since a request header could otherwise set it.
+**Both spellings.** Most programs read the variables in upper case; curl and programs based on it read `http_proxy` only
+in lower case, since a request header could otherwise set it.
 
 **The bundle is a mounted ConfigMap,** so a new certificate reaches running pods within about a minute, without a
 restart. It is mounted as a directory: a single file (`subPath`) would keep its old content.
@@ -25,7 +25,7 @@ from pulumi_kubernetes.core.v1 import ConfigMap
 from components.pods.container import each_container
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.cluster import ClusterKind
-from ebbtide.units.addresses import PRIVATE, SHARED
+from ebbtide.text.addresses import PRIVATE, SHARED
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import (
@@ -62,7 +62,7 @@ _TRUST = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "AWS_CA_BUNDLE", "CURL_CA_BUNDL
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Egress:
-    """`no_proxy`: exceptions from the proxy, in addition to `NEVER_PROXIED`."""
+    """Proxies and certificate bundle. `no_proxy` lists exceptions from the proxy, in addition to `NEVER_PROXIED`."""
 
     http_proxy: str | None = None
     https_proxy: str | None = None
@@ -74,7 +74,7 @@ class Egress:
         return _with(self.trusting(pod), self._proxy_variables(), [])
 
     def trusting(self, pod: "PodSpecArgsDict") -> "PodSpecArgsDict":
-        """Return the pod with the bundle only, for pods that call the API server and Redis."""
+        """Return the pod with the bundle but no proxy, for pods that call the API server and Redis."""
         if self.ca_bundle is None:
             return pod
         mounts: list[VolumeMountArgsDict] = [{"name": BUNDLE, "mount_path": _DIRECTORY, "read_only": True}]
@@ -93,7 +93,7 @@ class Egress:
 
 
 OPEN = Egress()
-"""No proxy, and the certificate authorities of each image."""
+"""No proxy; images trust their own certificate authorities."""
 
 
 def egress_of(settings: StackSettings) -> Egress:
@@ -107,7 +107,7 @@ def egress_of(settings: StackSettings) -> Egress:
 
 
 def _with_endpoints(settings: StackSettings) -> tuple[str, ...]:
-    """Return the names of AWS services with an endpoint. A name covers its subdomains, so S3's covers buckets."""
+    """Return the host names of AWS services with an endpoint. A name covers subdomains, so S3's covers buckets."""
     is_ours = settings.cluster.kind is ClusterKind.EKS and settings.network.vpc is None
     if not (is_ours and settings.network.endpoints):
         return ()

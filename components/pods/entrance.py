@@ -1,28 +1,29 @@
-"""The Services and the Ingress through which a workload is called, with AWS's load balancer.
+"""The Services and the Ingress through which a workload receives requests, with AWS's load balancer.
 
-**Controller.** No class is named, so the Service controller that EKS runs beside the API server, cloud-provider-aws,
-builds the load balancer. It reads annotations; `docs/evidence/aws-provider.md`, "Annotations of a load balancer", lists
-them.
+**Controller.** The Service names no class, so the Service controller that EKS runs in the control plane,
+cloud-provider-aws, builds the load balancer. It reads annotations; `docs/evidence/aws-provider.md`, "Annotations of a
+load balancer", lists them.
 
 **Only fixed nodes are targets**, each on the node port of the Service. Other nodes come and go all day with the
-workers, and a load balancer detects a lost node by health checks that fail for a minute and a half: each such node
+workers, and a load balancer needs a minute and a half of failed health checks to detect a lost node: each such node
 would break the connections that pass through it. Fixed nodes stay, so with `externalTrafficPolicy: Cluster` the load
-balancer need not know where the pods are: kube-proxy does, and leaves a pod out before it has to stop. With `Local`
-each pod that moves would change the targets, which takes a load balancer longer than a pod takes to stop: half a minute
-after the failed health checks, two minutes after a deregistration. (Source: aws/containers-roadmap#470.)
+balancer need not know where the pods are: kube-proxy knows, and removes a pod before the pod stops. With `Local` each
+pod that moves would change the targets, and a load balancer takes longer for this than a pod takes to stop: half a
+minute after the failed health checks, two minutes after a deregistration. (Source: aws/containers-roadmap#470.)
 
-**Source addresses.** kube-proxy replaces the client's address by the node's. So a pod is called only from the VPC,
-which is what the policies of the namespace allow. The nodes' security group, which sees the client's address, decides
-who may call the load balancer: the Service controller writes `sources` into it.
+**Source addresses.** kube-proxy replaces the client's address with the node's. So pods receive requests only from the
+VPC, as the namespace's network policies allow. The nodes' security group, which sees the client's address, decides who
+may call the load balancer: the Service controller writes `sources` into it.
 
-**Deletion order.** An entrance is created after its pods and deleted before them. The Service controller holds the
-Service by a finalizer until its load balancer is gone, and Pulumi waits for an object's deletion unless it carries
-`skipAwait`. An entrance never does; its `waitFor` says what to wait for at its creation.
+**Deletion order.** An entrance is created after its pods and deleted before them. The Service controller keeps the
+Service with a finalizer until its load balancer is deleted, and Pulumi waits for an object's deletion unless the object
+has the annotation `skipAwait`. An entrance never has it; instead, `waitFor` limits what its creation waits for.
 
 **One Service for several variants.** The pods of a service without variants have the service's name, and so has their
-Service. A service with a variant on spot nodes has a Service of the same name over both, which another component
-creates. Each of the two components names the other's resource as an alias, so that the engine changes the object. It
-would otherwise create a second object of that name, which the API server refuses. Callers find the name at all times.
+Service. If a service has a variant on spot nodes, another component creates a Service of the same name over both
+variants. Each of the two components names the other's resource as an alias, so that the engine changes the object.
+Otherwise the engine would create a second object of that name, which the API server refuses. Callers find the name at
+all times.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +40,7 @@ from ebbtide.settings.sections.entrance import Expose, entrance_port, load_balan
 from ebbtide.settings.sections.entrance import Ingress as IngressSettings
 from ebbtide.settings.sections.serving.services import ServedWorkload
 from ebbtide.settings.sections.workloads import WorkloadSettings
-from ebbtide.units.addresses import PRIVATE, SHARED
+from ebbtide.text.addresses import PRIVATE, SHARED
 from ebbtide.vocabulary.labels import NODE_KIND
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ _BALANCED = "jsonpath={.status.loadBalancer.ingress}"
 _WRITTEN = "jsonpath={.spec.rules}"  # true at once, since not every controller writes a status
 
 _TLS_POLICY = "ELBSecurityPolicy-TLS13-1-2-Res-2021-06"
-"""TLS 1.2 and 1.3, the default of AWS's console. The default of the API is a policy of 2016 with TLS 1.0.
+"""TLS 1.2 and 1.3, the default of AWS's console. The API's default is a policy of 2016 that allows TLS 1.0.
 
 Source: Elastic Load Balancing, "Security policies for your Network Load Balancer".
 """
@@ -63,7 +64,7 @@ Source: Elastic Load Balancing, "Security policies for your Network Load Balance
 STOP_DELAY_SECONDS = 20
 """Delay of the stop signal for a pod behind an Ingress, whose controller may keep a separate list of pods.
 
-Nginx and others update it every few seconds at most (ingress-nginx, `--sync-rate-limit`, 0.3 a second).
+Nginx and others update this list at most every few seconds (ingress-nginx, `--sync-rate-limit`, 0.3 a second).
 """
 
 _TIME_TO_STOP = 30
@@ -72,7 +73,7 @@ _TIME_TO_STOP = 30
 
 @dataclass(frozen=True, kw_only=True)
 class Balancing:
-    """The common settings of a stack's load balancers. `subnets` only if the subnets lack the tags to find them."""
+    """The common settings of a stack's load balancers. `subnets` is set only if the subnets lack discovery tags."""
 
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
     subnets: Sequence[str] = ()
@@ -94,7 +95,7 @@ def stop_delay(settings: WorkloadSettings, usual: int) -> int:
 
 
 def grace(settings: WorkloadSettings) -> Grace:
-    """The wait before the signal counts as part of the grace period."""
+    """Return the grace period, which includes the delay before the stop signal."""
     if isinstance(settings, ServedWorkload):
         return {"termination_grace_period_seconds": int(settings.grace.total_seconds())}
     if settings.ingress is None:
@@ -112,7 +113,7 @@ def entrances(
     after: Sequence[pulumi.Resource],
     parent: pulumi.Resource,
 ) -> None:
-    """`after`: the pods and their Service."""
+    """Create the Ingress and the load balancer, after the pods and their Service (`after`)."""
     opts = pulumi.ResourceOptions(parent=parent, depends_on=[*after])
     metadata: ObjectMetaArgsDict = {"namespace": namespace, "labels": identity.labels}
     if settings.ingress is not None:
@@ -153,7 +154,7 @@ def load_balancer(
     balancing: Balancing,
     opts: pulumi.ResourceOptions,
 ) -> Service:
-    """Create the Service for which AWS builds a network load balancer in front of one port of these pods."""
+    """Create a Service, for which AWS builds a network load balancer in front of one port of these pods."""
     return Service(
         name,
         metadata={**metadata, "name": name, "annotations": _annotations(expose, port_name, balancing)},

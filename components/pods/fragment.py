@@ -1,13 +1,14 @@
 """Merges a fragment of a PodSpec into the rendered pod, as the last step.
 
-**Nothing is removed.** Mappings gain keys; lists whose entries Kubernetes identifies by a key are merged by entry,
-all others grow; a plain value is replaced. So Ebbtide's affinity terms and tolerations stay, and the settings refuse a
+**Nothing is removed.** Mappings gain keys. Lists whose entries Kubernetes identifies by a key are merged by entry; all
+other lists grow. Plain values are replaced. So Ebbtide's affinity terms and tolerations stay, and the settings refuse a
 fragment that replaces a protected field (`ebbtide.settings.fragment`).
 
-**Further containers** get the restricted security level, and a memory limit equal to their request, like the main one.
+**Further containers** get the restricted security level and, like the main container, a memory limit equal to their
+request.
 
-**Spelling.** A fragment has Kubernetes' names, the provider's SDK has Python names. Only fields are translated, by the
-schema: keys of labels, of selectors and of resources are data. `wire_form` translates back.
+**Spelling.** A fragment uses Kubernetes' names, and the provider's SDK uses Python names. Only fields are translated,
+as the schema lists them: keys of labels, of selectors and of resources are data. `wire_form` translates back.
 """
 
 import re
@@ -26,7 +27,7 @@ _DEFAULTS = {"protocol": "TCP"}  # of the fields that identify entries
 
 
 def merged(pod: "PodSpecArgsDict", fragment: Mapping[str, Any], *, main: str) -> "PodSpecArgsDict":
-    """`main` is the name of the main container: an entry of that name is merged into it."""
+    """Merge the fragment into the pod. A container entry with the name `main` is merged into the main container."""
     if not fragment:
         return pod
     further = {
@@ -59,7 +60,7 @@ def _unspelt(value: Any, field: Field) -> Any:
 
 
 def _restricted(container: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a further container with Ebbtide's restrictions. Its stated values take precedence, and were checked."""
+    """Add Ebbtide's restrictions to a further container. The fragment's values, checked before, take precedence."""
     resources = dict(container.get("resources", {}))
     requested_memory = resources.get("requests", {}).get("memory")
     if requested_memory is not None:

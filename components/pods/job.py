@@ -2,17 +2,18 @@
 
 Decisions:
 
-- **In the namespace of the workers.** Job pods are workers: no drain moves them, and their nodes are removed after they
-  end. The controller reads pods there by their ReplicaSet, so a Job's pods count for no pool. In the other namespace
-  every private address may call a pod, which a job does not need.
-- **No label of a pool.** The label refers to a pool's settings, and a job has none.
+- **In the workers' namespace.** Job pods are workers: no drain moves them, and their nodes are removed after they end.
+  The controller matches pods to pools by their ReplicaSet, so a Job's pods count for no pool. In the workloads'
+  namespace every private address may call a pod, which a job does not need.
+- **No pool label.** The label refers to a pool's settings, and a job has no pool.
 - **`minAvailable`, not `maxUnavailable`.** A Job has no scale subresource: see `components.pods.budget`.
-- **`restartPolicy: Never`.** A retry is another pod, so that the logs of the failed one stay.
-- **A changed Job is stopped and runs again**, even one that has ended. Its template cannot be changed, so the provider
-  replaces the Job, and deletes the old one first since both have one name. A cron job's change waits for the next run.
-- **No digest of Secrets.** With one, a new password would rerun a job that ended long ago. A retry and a cron job's
-  next run read the values of that time.
-- **`up` does not wait for its end**, which may be hours away.
+- **`restartPolicy: Never`.** A retry is another pod, so that the failed pod's logs stay.
+- **A changed Job is stopped and runs again**, even if it has ended. A Job's template cannot be changed, so the provider
+  replaces the Job, and deletes the old one first since both have the same name. A changed cron job takes effect at its
+  next run.
+- **No digest of Secrets.** With one, a new password would rerun a job that ended long ago. A retry, or the next run of
+  a cron job, reads the values of its time.
+- **`up` does not wait for the job's end**, which may be hours away.
 """
 
 from dataclasses import dataclass
@@ -64,7 +65,7 @@ class JobArgs(Generic[_Settings]):
 
 
 def _formerly(type_: str, name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ResourceOptions:
-    """Add an alias: a job may have been of the other kind before, with the same budget, files and account."""
+    """Add an alias: a job may have been a cron job before, or the reverse, with the same budget, files and account."""
     return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(aliases=[pulumi.create_urn(name, type_)]))
 
 
@@ -142,7 +143,7 @@ def _template(args: "JobArgs[JobSettings]") -> "PodTemplateSpecArgsDict":
 
 
 def _before(name: str, args: "JobArgs[JobSettings]", *, parent: pulumi.Resource) -> list[pulumi.Resource]:
-    """Create the objects that the pods need. A Job runs at once, so they come first."""
+    """Create the objects that the pods need. A Job starts at once, so these must exist first."""
     return [
         budget_without_scale(f"{name}-budget", args.identity, args.stack.worker_namespace, parent=parent),
         *file_maps(args.settings, args.identity, args.stack.worker_namespace, parent=parent),

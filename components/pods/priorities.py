@@ -1,7 +1,7 @@
 """The priority classes of the stack's pods. They order pending pods and preempt no other pod.
 
-`preemptionPolicy: Never` is the point. Preemption heeds budgets only as far as it can, so a class without it would end
-jobs; rule EB016 refuses one on nodes that workers use.
+`preemptionPolicy: Never` is essential. Preemption respects budgets only on a best-effort basis, so a preempting class
+would kill jobs; policy EB016 refuses such a class on nodes that workers use.
 """
 
 from collections.abc import Iterable

@@ -1,6 +1,6 @@
 """The settings that let workers of a pool drive a Ray cluster: address, version, token, and memory.
 
-Each worker runs a raylet without CPUs beside its job (docs/adr/0026), so it needs shared memory for the objects that
+Each worker runs a raylet without CPUs next to its job (docs/adr/0026), so it needs shared memory for the objects that
 the driver puts and gets. The token is a file, since child processes would inherit an environment variable.
 """
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from components.pods.container import Volumes
-from ebbtide.settings.process_documents import head_service
+from ebbtide.settings.capacity.process_documents import head_service
 from ebbtide.settings.sections.ray import (
     HOME,
     RAY_ENV,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _VOLUME, _DIRECTORY = "ebbtide-ray-token", "/etc/ebbtide-ray"
 _SHARED_MIB = 320
-"""The library's object store of 200 MiB for a driver, and other memory that its processes share."""
+"""The library's object store for a driver, 200 MiB, and other memory that Ray's processes share."""
 _PORT = 6379
 
 
@@ -38,7 +38,7 @@ class DrivenCluster:
     settings: RaySettings
 
     def variables(self, image: str) -> "list[EnvVarArgsDict]":
-        """`image`: the driver's, for the record of each job's run."""
+        """Return the variables for a worker. The driver's `image` is for the record of each job's run."""
         cluster = {
             "cluster": self.name,
             "address": f"{head_service(self.name)}:{_PORT}",
@@ -55,7 +55,7 @@ class DrivenCluster:
         ]
 
     def reached_by(self, container: "ContainerArgsDict", volumes: Volumes) -> "tuple[ContainerArgsDict, Volumes]":
-        """Return container and volumes with the token mounted."""
+        """Return the container and the volumes with the token mounted."""
         volume: VolumeArgsDict = {"name": _VOLUME, "secret": {"secret_name": token_secret(self.name)}}
         mount: VolumeMountArgsDict = {"name": _VOLUME, "mount_path": _DIRECTORY, "read_only": True}
         mounts = cast("Sequence[VolumeMountArgsDict]", container.get("volume_mounts") or ())

@@ -1,15 +1,15 @@
 """Access of pods to Redis: the address, the Secret with the password, and the certificate authority.
 
-**Two spellings of one address.** `url` is plain and fits any client. RQ and Celery take all their TLS settings from the
-address, so with TLS there is also `python-url`, which names the authority and requires a check of chain and host name:
-by default Celery's transport encrypts but checks neither (celery/kombu, pull request 910), and redis-py before version
-6 does not check the name.
+**Two forms of one address.** `url` is plain and suits any client. RQ and Celery take all their TLS settings from the
+address, so with TLS there is also `python-url`, which names the authority and requires that chain and host name are
+verified: by default Celery's transport encrypts but verifies neither (celery/kombu, pull request 910), and redis-py
+before version 6 does not verify the name.
 
-**The authority is mounted as a directory** and alone: a client sees `ca.crt` of a certificate's Secret, never the key.
-A changed authority reaches a running pod within about a minute; the program must reread it.
+**The authority is mounted as a directory that contains nothing else**: clients see `ca.crt` of a certificate's Secret,
+never the key. A changed authority reaches a running pod within about a minute; the program must reread it.
 
-**The address of a cache is known once it exists.** Until then the endpoint has `KNOWN_LATER`, a name that no resolver
-answers; objects for pods get the real address as an output.
+**A cache's address is known once the cache exists.** Until then the endpoint's host is `KNOWN_LATER`, a name that does
+not resolve; objects for pods get the real address as an output.
 """
 
 from collections.abc import Sequence
@@ -46,9 +46,9 @@ _VOLUME = "redis-authority"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedisAuthority:
-    """The authority that clients trust in addition to those of their images."""
+    """The certificate authority that clients trust in addition to the authorities of their images."""
 
-    secret: str | None = None  # of the pod's own namespace, which must exist before the pod starts
+    secret: str | None = None  # in the pod's namespace; it must exist before the pod starts
 
     def trusted_by(self, pod: "PodSpecArgsDict") -> "PodSpecArgsDict":
         """Return the pod with the authority mounted in each container, and its path in `REDIS_CA_FILE`."""
@@ -63,7 +63,7 @@ class RedisAuthority:
 
 
 PUBLIC = RedisAuthority()
-"""The authorities of each image."""
+"""Images trust their own certificate authorities."""
 
 
 def redis_authority(settings: RedisSettings) -> RedisAuthority:
@@ -71,7 +71,7 @@ def redis_authority(settings: RedisSettings) -> RedisAuthority:
 
 
 def redis_endpoint(settings: RedisSettings) -> RedisEndpoint:
-    """Return the endpoint of the queues. The variable of the password always exists, empty without a password."""
+    """Return the endpoint of the queues. The password's variable always exists; without a password it is empty."""
     ca_file = CA_FILE if settings.tls else None
     if settings.kind is RedisKind.IN_CLUSTER:
         host = f"{NAME}.{NAMESPACE}.svc"
@@ -108,7 +108,7 @@ def controllers_endpoint(settings: RedisSettings) -> RedisEndpoint:
 
 
 def redis_url(endpoint: RedisEndpoint, password: str) -> str:
-    """Return the endpoint as a URL that contains the password, for a Secret only."""
+    """Return the endpoint as a URL that contains the password. Use it only in a Secret."""
     scheme = "rediss" if endpoint.tls else "redis"
     user = quote(endpoint.username or "", safe="")
     login = f"{user}:{quote(password, safe='')}@" if password else f"{user}@" if user else ""
@@ -116,7 +116,7 @@ def redis_url(endpoint: RedisEndpoint, password: str) -> str:
 
 
 def python_url(endpoint: RedisEndpoint, password: str) -> str:
-    """Return the URL with the TLS settings in the form of redis-py and Celery."""
+    """Return the URL with TLS settings in the form that redis-py and Celery read."""
     checks = {"ssl_cert_reqs": "required", "ssl_check_hostname": "true"}
     authority = {"ssl_ca_certs": endpoint.ca_file} if endpoint.ca_file else {}
     return f"{redis_url(endpoint, password)}?{urlencode(checks | authority, safe='/')}"
@@ -127,12 +127,12 @@ def secret_keys(endpoint: RedisEndpoint) -> list[str]:
 
 
 def url_key(endpoint: RedisEndpoint, *, python: bool) -> str:
-    """Return the Secret's key of a client's address."""
+    """Return the key of the client's address in the Secret."""
     return PYTHON_URL_KEY if python and endpoint.tls else URL_KEY
 
 
 def from_secret(variable: str, key: str, secret: str = SECRET) -> "EnvVarArgsDict":
-    """Return an environment variable from a Secret of the pod's namespace, by default the one of Redis."""
+    """Return an environment variable from a Secret in the pod's namespace, by default Redis's Secret."""
     return {"name": variable, "value_from": {"secret_key_ref": {"name": secret, "key": key}}}
 
 

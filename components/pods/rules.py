@@ -1,45 +1,36 @@
 """Placement, resources and anti-affinity of pods. Pure: settings in, plain values out.
 
-**Categories apart.** The scheduler enforces required anti-affinity both ways, so terms on the few fixed pods keep
-flexible and worker pods off their nodes as well. The other nine in ten pods carry no terms, which makes the cluster
-autoscaler's loop faster; docs/adr/0012 has the scheduler's part.
+**Categories apart.** The scheduler enforces required anti-affinity both ways, so terms on the few fixed pods also keep
+flexible and worker pods off the fixed pods' nodes. The other nine in ten pods have no terms, which makes the cluster
+autoscaler's loop faster; docs/adr/0012 describes the scheduler's part.
 
-**Categories together.** Every pod prefers a node that already holds its own category. The scheduler scores by spreading
-and EKS offers no way to change that; this preference fills a node before the next one is used.
+**Categories together.** Every pod prefers a node with pods of the same category. The scheduler spreads pods, and EKS
+has no option to change its scoring; this preference fills a node before the next one is used.
 
 **Soft spread.** Replicas of one workload prefer different hosts and zones: two pods of one budget on one node drain one
 after the other, within the autoscaler's two minutes. The constraint is `ScheduleAnyway` because the autoscaler counts
-only hard constraints when it looks for room elsewhere, so the spread never keeps a node alive at night. Workers are not
-spread: they are independent, and full nodes are what lets the other nodes go.
+only hard constraints when it looks for capacity elsewhere, so the spread never keeps a node alive at night. Workers are
+not spread: they are independent, and packing them into full nodes empties the others.
 
 **Preemption** respects budgets only on a best-effort basis, and DNS, the volume controller and the autoscaler, which
 run on fixed nodes, have a class that preempts. Our pods there have the same class, so only a DaemonSet outranks them.
-Elsewhere our pods have no class: a pending pod would preempt workers instead of waiting for a node.
+Elsewhere our pods have no class: with one, a pending pod would preempt workers instead of waiting for a node.
 
-**GPU memory.** A pod may require nodes whose GPUs have enough memory. Otherwise the scheduler puts it wherever a GPU is
-free, and the first large batch ends in an error of CUDA. The trap: terms of a required node affinity are alternatives,
-so a separate term beside those of a fragment would allow nodes that satisfy only the fragment. The requirement is
-therefore added to each term.
+**GPU memory.** A pod may require nodes whose GPUs have enough memory. Otherwise the scheduler places it wherever a GPU
+is free, and the first large batch ends in a CUDA error. The trap: terms of a required node affinity are alternatives,
+so a separate term in addition to a fragment's terms would allow nodes that satisfy only the fragment. The requirement
+is therefore added to each term.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast
 
-from ebbtide.provisioning_labels import (
-    ARCH,
-    CUSTOMER,
-    GPU_MEMORY,
-    GPU_TAINT_KEY,
-    GPU_TAINT_VALUE,
-    NVIDIA,
-    POOL,
-    Architecture,
-    NodeKind,
-)
+from ebbtide.kube.taints import Toleration, gpu_tolerations
+from ebbtide.provisioning_labels import ARCH, CUSTOMER, GPU_MEMORY, POOL, Architecture, NodeKind
 from ebbtide.settings.sections.pods.pod import NO_GPU, Gpu
-from ebbtide.units.quantities import cpu_quantity, memory_quantity
-from ebbtide.vocabulary.labels import CATEGORY, GPU_RESOURCE, NODE_GROUP, NODE_KIND, WORKLOAD, Category
+from ebbtide.text.quantities import cpu_quantity, memory_quantity
+from ebbtide.vocabulary.labels import CATEGORY, NODE_GROUP, NODE_KIND, WORKLOAD, Category
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.apps.v1 import DeploymentStrategyArgsDict
@@ -57,13 +48,13 @@ HOST = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
 
 CLUSTER_CRITICAL = "system-cluster-critical"
-"""The class of DNS and of the autoscaler, which every cluster has: see docs/adr/0014."""
+"""The priority class of DNS and the autoscaler. Every cluster has this class: see docs/adr/0014."""
 
 OLD_POD_FIRST: "DeploymentStrategyArgsDict" = {
     "type": "RollingUpdate",
     "rolling_update": {"max_surge": 0, "max_unavailable": 1},
 }
-"""Strategy of Deployments on fixed nodes. They are few and full, so a rollout with a surge pod may never end."""
+"""Strategy of Deployments on fixed nodes. These are few and full, so a rollout with a surge pod may never end."""
 
 CLOSED_BUDGET = 0
 """Budgets are created closed, except those of spot nodes. The controller opens the budgets of flexible workloads and of
@@ -78,12 +69,12 @@ OWN_KIND_WEIGHT = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodIdentity:
-    """Name and category of a pod. The selector contains the name only: it cannot change, and the category may."""
+    """Name and category of a pod. The selector contains only the name: a selector cannot change, a category may."""
 
     name: str
     category: Category
     customer: str
-    ends: bool = False  # a job's pod has no label of a pool, since that refers to a pool's settings
+    ends: bool = False  # True for a job's pod, which has no pool label, since this refers to a pool's settings
 
     @property
     def labels(self) -> dict[str, str]:
@@ -141,10 +132,10 @@ def affinity(category: Category) -> "AffinityArgsDict":
 
 
 def spread(identity: PodIdentity, *, revision_label: str) -> "list[TopologySpreadConstraintArgsDict]":
-    """Return a soft spread over hosts and zones. `revision_label` limits the comparison to pods of one rollout."""
+    """Return a soft spread over hosts and zones. `revision_label` limits it to the pods of one rollout."""
     if identity.category is Category.WORKER:
-        # All candidates share a node group, so this has no effect. A pod without any constraint gets the scheduler's
-        # defaults, which spread it over hosts.
+        # All candidate nodes are in one node group, so this constraint has no effect. Without any constraint, the
+        # scheduler's defaults would spread the pods over hosts.
         return [_soft_constraint(NODE_GROUP, identity, [])]
     return [_soft_constraint(key, identity, [revision_label]) for key in (HOST, ZONE)]
 
@@ -171,7 +162,7 @@ class Home(TypedDict):
 
 
 def home(kind: NodeKind, arch: Architecture | None = None) -> Home:
-    """Return the selector of a kind and an architecture, and on fixed nodes the priority class.
+    """Return the selector for a kind and an architecture, and for fixed nodes the priority class.
 
     Ebbtide's own pods name no architecture, since their images support both.
     """
@@ -186,7 +177,7 @@ class Priority(TypedDict, total=False):
 
 
 def priority(value: int | None) -> Priority:
-    """Return the stack's class of that value, which orders pending pods and preempts none."""
+    """Return the stack's priority class of this value, which orders pending pods and preempts none."""
     return {} if value is None else {"priority_class_name": priority_class(value)}
 
 
@@ -204,19 +195,12 @@ def nodes_of_architecture(arch: Architecture | None) -> dict[str, str]:
 
 
 def tolerations(gpu: Gpu) -> "list[TolerationArgsDict]":
-    """Tolerate the usual taint of NVIDIA's nodes, and one with the name of another plugin's resource."""
-    if gpu.count == 0:
-        return []
-    nvidia: TolerationArgsDict = {
-        "key": GPU_TAINT_KEY,
-        "operator": "Equal",
-        "value": GPU_TAINT_VALUE,
-        "effect": "NoSchedule",
-    }
-    resource_taint: TolerationArgsDict = {"key": gpu.resource, "operator": "Exists", "effect": "NoSchedule"}
-    if gpu.resource == GPU_RESOURCE:
-        return [nvidia]
-    return [nvidia, resource_taint] if gpu.resource.startswith(NVIDIA) else [resource_taint]
+    """Return the tolerations of a pod with these GPUs."""
+    return [*map(toleration_args, gpu_tolerations(gpu.resource))] if gpu.count else []
+
+
+def toleration_args(toleration: Toleration) -> "TolerationArgsDict":
+    return cast("TolerationArgsDict", toleration.document)
 
 
 def resources(
@@ -228,10 +212,10 @@ def resources(
     most_cpu: int | None = None,
     most_memory: int | None = None,
 ) -> "ResourceRequirementsArgsDict":
-    """Requests and limits from millicores and MiB.
+    """Return requests and limits from millicores and MiB.
 
-    By default memory is limited to its request, so that one pod's growth never evicts another. CPU is not limited,
-    because the spare CPU would only idle.
+    By default the memory limit equals the request, so that one pod's growth never evicts another. CPU has no limit,
+    because spare CPU would otherwise idle.
     """
     equal_requests = {gpu.resource: str(gpu.count)} if gpu.count else {}
     if ephemeral is not None:
@@ -246,7 +230,7 @@ def resources(
 
 
 def pod_security(user: int = USER) -> "PodSecurityContextArgsDict":
-    """Together with `container_security`, meet the restricted Pod Security level."""
+    """Return a context that, together with `container_security`, meets the restricted Pod Security level."""
     return {
         "run_as_non_root": True,
         "run_as_user": user,
@@ -258,7 +242,7 @@ def pod_security(user: int = USER) -> "PodSecurityContextArgsDict":
 
 
 def container_security(*, read_only: bool = False) -> "SecurityContextArgsDict":
-    """`read_only` is for Ebbtide's images. A customer's image may write to its root file system."""
+    """Return a restricted context. `read_only` is for Ebbtide's images; a customer's image may write to its root."""
     return {
         "allow_privilege_escalation": False,
         "capabilities": {"drop": ["ALL"]},
@@ -279,12 +263,12 @@ class NodeRequirement:
 
 
 def labelled_memory(mebibytes: int) -> NodeRequirement:
-    """Require NVIDIA's label, on existing clusters. Kubernetes has "more than" and no "at least"."""
+    """Require NVIDIA's label, on existing clusters. Kubernetes has an operator for "more than", none for "at least"."""
     return NodeRequirement(key=GPU_MEMORY, operator="Gt", values=(str(mebibytes - 1),))
 
 
 def one_of_groups(names: Iterable[str]) -> NodeRequirement:
-    """Require one of the stack's node groups. The autoscaler knows this label also for a group without nodes."""
+    """Require one of the stack's node groups. The autoscaler knows this label even if a group has no nodes."""
     return NodeRequirement(key=NODE_GROUP, operator="In", values=tuple(sorted(names)))
 
 

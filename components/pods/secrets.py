@@ -1,12 +1,12 @@
-"""The Secrets of a stack file in the namespaces of their readers, and the digest that restarts these pods.
+"""The Secrets of a stack file in the namespaces of their readers, and the digest that restarts the readers' pods.
 
 **Values are `data`, never `stringData`.** With server-side apply a key that is removed from `stringData` stays in the
 cluster, since the manager owns no field of `data` (kubernetes/kubernetes, issue 108008): a revoked value would remain.
 
-**The type follows from the keys.** It cannot be changed: a Secret that becomes a certificate is replaced.
+**The type follows from the keys.** Kubernetes cannot change it: a Secret that becomes a certificate is replaced.
 
-**Without values**, as in a rendering or an offline preview, each key has an empty secret as its value. There is no
-digest then: rendered files for kubectl would contain an invented digest that goes stale.
+**Without values**, as in a rendering or an offline preview, each key's value is an empty secret. There is no digest
+then: files rendered for kubectl would contain a made-up digest, which would go stale.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ class StackSecrets:
     """The encrypted values of the stack file, as secret outputs."""
 
     values: pulumi.Output[Values]
-    key: pulumi.Output[str]  # of the digests
+    key: pulumi.Output[str]  # HMAC key of the digests
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,13 +52,13 @@ class SecretsSource:
     known: StackSecrets | None = None
 
     def annotations_for(self, references: Iterable[Reference]) -> Mapping[str, pulumi.Output[str]]:
-        """Return the annotations of a template whose pods refer to these Secrets, so that they roll with the values.
+        """Return annotations for a pod template that refers to these Secrets: the pods roll when a value changes.
 
         Empty in a rendering, and for Secrets that are not in the stack file, whose values are unknown.
 
-        The digest is not marked as secret, so that the pod template is readable in a preview. That is safe because it
-        is keyed: with a plain hash, everyone who sees a Deployment could test passwords against it. Without the key the
-        digest reveals only that a value has changed. No object of the cluster contains the key.
+        The digest is not marked as secret, so that the pod template is readable in a preview. That is safe because the
+        digest is keyed: with a plain hash, everyone who sees a Deployment could test passwords against it. Without the
+        key the digest reveals only that a value has changed. No object of the cluster contains the key.
         """
         chosen = self._chosen(references)
         if self.known is None or not chosen:
@@ -92,7 +92,7 @@ def _picked(values: Values, chosen: Mapping[str, Collection[str]]) -> Values:
 
 
 def digest(values: Values, key: str) -> str:
-    """Return the HMAC-SHA-256 of names, keys and values. JSON delimits them, so different values differ as text."""
+    """Return the HMAC-SHA-256 of names, keys and values. JSON delimits them, so other values give other text."""
     text = json.dumps(values, sort_keys=True)
     return hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()
 
@@ -100,7 +100,7 @@ def digest(values: Values, key: str) -> str:
 @dataclass(frozen=True, kw_only=True)
 class SecretsArgs:
     source: SecretsSource
-    wanted: Mapping[str, Collection[str]]  # by namespace, the names of the Secrets that its pods take
+    wanted: Mapping[str, Collection[str]]  # by namespace, the names of the Secrets that its pods use
 
 
 class Secrets(pulumi.ComponentResource):
@@ -114,7 +114,7 @@ class Secrets(pulumi.ComponentResource):
     def _secret(self, namespace: str, name: str, args: SecretsArgs) -> None:
         keys = sorted(args.source.keys[name])
         Secret(
-            f"{namespace}.{name}",  # no name holds a dot, so no two pairs are one
+            f"{namespace}.{name}",  # no name contains a dot, so the pairs are unique
             metadata={"name": name, "namespace": namespace, "annotations": {SECRET_KEYS: ",".join(keys)}},
             type=type_of(keys),
             data={key: args.source.value(name, key).apply(_encoded) for key in keys},

@@ -2,17 +2,17 @@
 
 Decisions:
 
-- **No readiness probe.** A ReplicaSet removes pods that are not ready first, whatever their deletion cost says, so a
-  probe that fails for a moment would remove a busy worker.
-- **Rollouts stop workers gently.** An old pod gets SIGTERM, finishes its job within the grace period and takes no
-  other. Until then it holds its node, so a rollout replaces a quarter of the pool at a time and never adds to it
-  beforehand; `Recreate` would leave the queue without workers until the longest job has ended.
-- **No `safe-to-evict` annotation.** The budget already stops the cluster autoscaler and, unlike the annotation, every
-  other drain too; it is one object, which an operator can open for maintenance without restarting the pods. Workers on
+- **No readiness probe.** A ReplicaSet first removes pods that are not ready, whatever their deletion cost, so a probe
+  that fails for a moment would remove a busy worker.
+- **Rollouts stop workers gently.** An old pod gets SIGTERM, finishes its job within the grace period and accepts no
+  other. Until then it holds its node, so a rollout replaces a quarter of the pool at a time and never adds pods first;
+  `Recreate` would leave the queue without workers until the longest job has ended.
+- **No `safe-to-evict` annotation.** The budget already stops the cluster autoscaler and, unlike the annotation, all
+  other drains too; it is one object, which an operator can open for maintenance without restarting the pods. Workers on
   spot nodes whose jobs must be saved are the exception: their budget is open, for the drain before AWS takes a node.
 - **One process namespace per pod.** The kernel drops a SIGTERM that reaches PID 1 before its handler exists, and a pod
   stopped during its imports would hold its node for the entire grace period. In a shared namespace the worker is not
-  PID 1, and still gets the signal itself: no shell stands between.
+  PID 1, and still receives the signal itself, since no shell is in between.
 """
 
 from dataclasses import dataclass
@@ -68,9 +68,9 @@ class WorkerPoolArgs:
     settings: WorkerSettings
     redis: RedisEndpoint
     redis_authority: RedisAuthority = PUBLIC
-    drives: DrivenCluster | None = None  # the Ray cluster of its jobs
-    stopped_together: bool = False  # when a node goes: see `StackSettings.stopped_together`
-    nodes: NodeRequirement | None = None  # required by its GPUs, in addition to its selector
+    drives: DrivenCluster | None = None  # the Ray cluster that the pool's jobs use
+    stopped_together: bool = False  # when a node is lost: see `StackSettings.stopped_together`
+    nodes: NodeRequirement | None = None  # for the pods' GPUs, in addition to the node selector
 
 
 class WorkerPool(pulumi.ComponentResource):
@@ -88,7 +88,7 @@ class WorkerPool(pulumi.ComponentResource):
             *own_account(f"{name}-account", identity, args.settings, namespace, parent=self),
         ]
         if args.settings.ports:
-            waits = {SKIP_AWAIT: "true"}  # for workers, which start with jobs
+            waits = {SKIP_AWAIT: "true"}  # workers start only when jobs wait
             service(f"{name}-service", args.settings, identity, namespace, annotations=waits, parent=self)
         replicas = OwnedField(
             kind="Deployment",
@@ -105,7 +105,7 @@ class WorkerPool(pulumi.ComponentResource):
                 "namespace": namespace,
                 "labels": identity.labels,
                 "annotations": {
-                    SKIP_AWAIT: "true",  # its nodes are started when jobs wait
+                    SKIP_AWAIT: "true",  # nodes start only when jobs wait
                     REPLICAS_OWNER: ReplicasOwner.CONTROLLER.value,
                 },
             },
@@ -140,7 +140,7 @@ def _environment(args: WorkerPoolArgs) -> "list[EnvVarArgsDict]":
 def _with_claim(
     container: "ContainerArgsDict", volumes: Volumes, settings: WorkerSettings
 ) -> "tuple[ContainerArgsDict, Volumes]":
-    """Add the claim with the checkpoints, unless they are in a bucket."""
+    """Mount the claim for checkpoints, unless they are in a bucket."""
     claim = None if settings.checkpoints is None else settings.checkpoints.claim
     if claim is None:
         return container, volumes

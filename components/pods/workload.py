@@ -1,11 +1,11 @@
 """One long-running workload: a Deployment or StatefulSet, and its budget.
 
-Moving a workload between fixed and flexible changes labels, placement and rollout, never a selector or a resource name:
-nothing is replaced.
+Moving a workload between fixed and flexible changes labels, placement and rollout, but never a selector or a resource
+name, so nothing is replaced.
 
-**On spot nodes** the budget is open for all pods, since all pods of a node have the same two minutes. An annotation
-stops the autoscaler, which could otherwise drain these nodes by day. `pulumi up` waits for none of these pods: only AWS
-knows whether spot nodes are available.
+**On spot nodes** the budget is open for all pods, since all pods of an interrupted node have the same two minutes. An
+annotation stops the autoscaler, which could otherwise drain these nodes by day. `pulumi up` waits for none of these
+pods: only AWS knows whether spot nodes are available.
 """
 
 from collections.abc import Mapping
@@ -37,8 +37,8 @@ from components.pods.rules import (
     tolerations,
 )
 from ebbtide.provisioning_labels import SAFE_TO_EVICT, NodeKind, ReplicasOwner
-from ebbtide.settings.packing import one_at_a_time
-from ebbtide.settings.pods import needs_external_objects
+from ebbtide.settings.capacity.packing import one_at_a_time
+from ebbtide.settings.capacity.pods import needs_external_objects
 from ebbtide.settings.sections.serving.services import ServedWorkload
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
 from ebbtide.vocabulary.labels import Category
@@ -49,9 +49,9 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
 
 SKIP_AWAIT = "pulumi.com/skipAwait"
-"""Annotation: `pulumi up` does not wait for this object to become ready."""
+"""Annotation of an object: `pulumi up` does not wait until the object is ready."""
 
-# Labels that differ between rollouts.
+# Labels whose values differ between rollouts.
 _REVISION_LABEL = {
     WorkloadKind.DEPLOYMENT: "pod-template-hash",
     WorkloadKind.STATEFUL_SET: "controller-revision-hash",
@@ -66,10 +66,10 @@ class WorkloadArgs:
     namespace: pulumi.Input[str]
     settings: WorkloadSettings
     node_kind: NodeKind
-    nodes: NodeRequirement | None = None  # required by its GPUs, in addition to its selector
+    nodes: NodeRequirement | None = None  # for the pods' GPUs, in addition to the node selector
     balancing: Balancing = PLAIN
     redis_authority: RedisAuthority = PUBLIC
-    room_for_next: bool = True  # its nodes have room for one more pod during a rollout
+    room_for_next: bool = True  # True if the nodes have capacity for one more pod during a rollout
 
     @property
     def identity(self) -> PodIdentity:
@@ -128,7 +128,7 @@ class Workload(pulumi.ComponentResource):
 
     def _stateful_set(self, name: str, args: WorkloadArgs, before: "list[pulumi.Resource]") -> "list[pulumi.Resource]":
         identity, disks = args.identity, _own_disks(args)
-        names = service(  # names each pod; headless, so that nothing waits for its endpoints
+        names = service(  # gives each pod a DNS name; headless, so that `up` does not wait for endpoints
             f"{name}-service", args.settings, identity, args.namespace, headless=True, parent=self
         )
         pods = StatefulSet(
@@ -159,8 +159,8 @@ def after(opts: pulumi.ResourceOptions, before: "list[pulumi.Resource]") -> pulu
 
 
 def _starts_later(args: WorkloadArgs) -> bool:
-    """Return True if `up` must not wait: for nodes to start, for no pods, now or while it sleeps, or for objects that
-    others create.
+    """Return True if `up` must not wait for the pods: they need new nodes, or there are none (at 0 replicas or asleep),
+    or they need objects that others create.
 
     Others can create objects in a namespace of the stack only after the first `up` has created the namespace.
     """
@@ -197,11 +197,11 @@ def _metadata(args: WorkloadArgs) -> "ObjectMetaArgsDict":
 
 
 def _strategy(args: WorkloadArgs) -> "DeploymentStrategyArgsDict":
-    """The new pod starts first if a node can be started for it. On fixed nodes, which are few and full, the old pod
-    stops first, and also if the group of a flexible workload is full.
+    """The new pod starts first if a node can be started for it. The old pod stops first on fixed nodes, which are few
+    and full, and if the node group of a flexible workload is full.
 
-    A Deployment does not count terminating pods, so even then both run until the old one has stopped. Where that would
-    be two writers of one state, or a claim that no second node can mount, all old pods end first.
+    A Deployment does not count terminating pods, so even then both pods run until the old one has ended. Where this
+    would mean two writers of one state, or a claim that a second node cannot mount, all old pods end first.
     """
     if one_at_a_time(args.settings):
         return {"type": "Recreate"}

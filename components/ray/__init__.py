@@ -1,1 +1,1 @@
-"""Ray on Kubernetes: KubeRay's operator, and Ray clusters of which Pulumi writes the policy and others the values."""
+"""Ray on Kubernetes: KubeRay's operator, and Ray clusters whose policy Pulumi writes and whose values others write."""

@@ -1,11 +1,12 @@
-"""KubeRay's operator, which creates pods and Services of RayClusters in the namespaces of Ray only.
+"""KubeRay's operator, which creates pods and Services of RayClusters, only in Ray's namespaces.
 
-Its release's manifest grants rights on the entire cluster: all pods, all Secrets, and the creation of Roles. Here it
-has a Role in each namespace of a Ray cluster. Ebbtide creates the head's account and the Role of Ray's autoscaler, so
-the operator needs no right to create accounts, Roles or Secrets. It also watches RayJobs, RayServices and the Secrets
-of those namespaces, and does not start without these rights.
+The manifest of KubeRay's release grants rights on the entire cluster: all pods, all Secrets, and the creation of Roles.
+In Ebbtide the operator has a Role in each namespace of a Ray cluster. Ebbtide creates the head's account and the Role
+of Ray's autoscaler, so the operator needs no right to create accounts, Roles or Secrets. It also watches RayJobs,
+RayServices and the Secrets of those namespaces, and does not start without these rights.
 
-One replica, on a fixed node. While it is down, pods that Ray requests are delayed, and nothing that runs stops.
+The operator has one replica, on a fixed node. While it is down, pods that Ray requests are delayed, and running pods
+stay.
 
 Source: `config/rbac/role.yaml` and `config/manager/manager.yaml` of the release that `data/README.md` names.
 """
@@ -55,7 +56,7 @@ CLEAN_UP: "PolicyRuleArgsDict" = {"api_groups": ["batch"], "resources": ["jobs"]
 @dataclass(frozen=True, kw_only=True)
 class OperatorArgs:
     stack: StackContext
-    watched: Mapping[str, pulumi.Output[str]]  # the namespaces of Ray, by cluster
+    watched: Mapping[str, pulumi.Output[str]]  # Ray's namespaces, by cluster
     cleans_up: Collection[str] = ()  # clusters whose heads have a state in Redis
 
 
@@ -105,10 +106,10 @@ def _program(args: OperatorArgs) -> Program:
         alive=probe("/healthz", _HEALTH, failures=5, within=None, scheme=None),
         ready=probe("/readyz", _HEALTH, failures=5, within=None, scheme=None),
         cpu=100,
-        memory=512,  # the release's request, enough for 500 pods of Ray
+        memory=512,  # the release's request, enough for 500 Ray pods
         mounts=None,
         annotations=None,
         grace=None,
         strategy={"type": "Recreate"},  # two operators at once would create pods twice
-        connect=lambda pod: pod,  # it calls the API server alone
+        connect=lambda pod: pod,  # it calls only the API server
     )

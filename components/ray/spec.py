@@ -1,27 +1,27 @@
 """The spec of a RayCluster from its section of the stack file. Pure, except for outputs in it.
 
-The spec is an annotation of the RayCluster, and the workload controller writes it into `spec` as far as that interrupts
-nothing (docs/adr/0027). So it never contains `suspend` and the numbers of Ray's autoscaler, `replicas` and
+The spec is an annotation of the RayCluster, and the workload controller writes into `spec` those changes that interrupt
+nothing (docs/adr/0027). So the annotation never contains `suspend`, nor the numbers of Ray's autoscaler, `replicas` and
 `scaleStrategy`.
 
 Decisions:
 
-- **The head has no CPUs**, so that no task runs beside the processes that all tasks need.
+- **The head has no CPUs**, so that no task competes with the processes that all tasks need.
 - **A stopping worker drains.** Ray finishes the running work, moves objects away and accepts no new work. The drain has
-  a minute less than the pod, so that Ray gives up before the kubelet does.
-- **No list is empty.** If a head's state outlives it, KubeRay's operator adds a finalizer by an update of the entire
-  object, which drops empty lists: the spec would differ from the annotation until the cluster sleeps.
+  a minute less than the pod's grace period, so that Ray gives up before the kubelet does.
+- **No list is empty.** If a head's state outlives its pod, KubeRay's operator adds a finalizer by an update of the
+  entire object, which drops empty lists: the spec would differ from the annotation until the cluster sleeps.
 - **The home folder is `/tmp`**, a separate volume: an image's home may belong to another user, and Ray writes its
-  session there.
-- **Shared memory holds objects**, three tenths of the pod's memory, which is Ray's default; what does not fit is
+  session to `/tmp`.
+- **Shared memory holds objects**, three tenths of the pod's memory, which is Ray's default; objects that do not fit are
   spilled to a volume on the node's disk. Neither stops the cluster autoscaler from removing the node.
 
-**State of the head.** With a state in the stack's Redis, a new head continues where the old one stopped. KubeRay gives
+**State of the head.** With a state in the stack's Redis, a new head continues where the old one stopped. KubeRay passes
 address, password and a key prefix, the RayCluster's UID, to the head's pod. So clusters never share keys, and a
-recreated cluster starts empty. Sleep keeps the keys: a cluster sleeps only without drivers, jobs and actors, so a head
-that wakes only knows what has ended. When a RayCluster is deleted, a Job that the operator creates from the head's own
-pod removes its keys. Ray accepts address, user and password, and no database number: its keys are in database 0, beside
-the queues.
+recreated cluster starts empty. Sleep keeps the keys: a cluster sleeps only without drivers, jobs and actors, so a
+waking head restores only finished work. When a RayCluster is deleted, the operator creates a Job from the head's own
+pod, which removes the keys. Ray accepts address, user and password, but no database number: its keys are in database 0,
+like the queues.
 """
 
 from collections.abc import Mapping
@@ -63,7 +63,7 @@ from ebbtide.settings.sections.ray import (
     head_name,
     token_secret,
 )
-from ebbtide.units.quantities import memory_quantity
+from ebbtide.text.quantities import memory_quantity
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 from ebbtide.vocabulary.labels import Category
 
@@ -71,19 +71,19 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import EnvVarArgsDict, PodSpecArgsDict
 
 _SYSTEM_CA = "/etc/ssl/certs/ca-certificates.crt"
-"""The path on Debian and Ubuntu, the bases of Ray's images."""
+"""The path of the system's certificates on Debian and Ubuntu, the bases of Ray's images."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeadState:
-    """The Redis that stores the state of a head."""
+    """The Redis that stores a head's state."""
 
     endpoint: RedisEndpoint
     authority: RedisAuthority
-    host: pulumi.Input[str] | None = None  # of ElastiCache, replaces the endpoint's
+    host: pulumi.Input[str] | None = None  # ElastiCache's host, in place of the endpoint's
 
     def options(self) -> dict[str, Any]:
-        """Return `gcsFaultToleranceOptions` of a RayCluster."""
+        """Return a RayCluster's `gcsFaultToleranceOptions`."""
         scheme = "rediss" if self.endpoint.tls else "redis"
         host = self.endpoint.host if self.host is None else self.host
         user = {"redisUsername": {"value": self.endpoint.username}} if self.endpoint.username else {}
@@ -94,7 +94,7 @@ class HeadState:
         }
 
     def variables(self) -> "list[EnvVarArgsDict]":
-        """Return the variables of the head's container. Ray's client only trusts an authority that is configured."""
+        """Return variables for the head's container. Ray's client trusts only an authority that is configured."""
         if not self.endpoint.tls:
             return []
         return [{"name": "RAY_REDIS_CA_CERT", "value": CA_FILE if self.authority.secret else _SYSTEM_CA}]
@@ -114,8 +114,8 @@ class SharedValues:
 
     stack: StackContext
     node_sets: NodeSelectors | None = None  # of an existing cluster
-    gpu_nodes: Mapping[str, NodeRequirement] | None = None  # required by the GPUs of a group
-    state: HeadState | None = None  # for heads whose state outlives them
+    gpu_nodes: Mapping[str, NodeRequirement] | None = None  # for GPUs, by group
+    state: HeadState | None = None  # for heads whose state outlives their pod
 
 
 def ray_cluster_spec(name: str, settings: RaySettings, shared: SharedValues) -> dict[str, Any]:
@@ -155,7 +155,7 @@ def head_identity(cluster: str, customer: str) -> PodIdentity:
 
 
 def group_identity(cluster: str, group: str, customer: str) -> PodIdentity:
-    """Return an identity without the label of pools, which is for queue workers."""
+    """Return an identity without the pool label, which is for queue workers."""
     return PodIdentity(name=group_name(cluster, group), category=Category.WORKER, customer=customer, ends=True)
 
 
@@ -184,7 +184,7 @@ def _group_template(cluster: str, key: str, settings: RaySettings, shared: Share
         "name": "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S",
         "value": str(grace - _GIVES_UP_BEFORE_S),
     }
-    if group.spot:  # their budget is open for the drain of spot nodes, which must not let the autoscaler evict them
+    if group.spot:  # the budget is open for drains before an interruption, but the autoscaler must not evict these pods
         group = group.model_copy(update={"annotations": {**group.annotations, SAFE_TO_EVICT: "false"}})
     return _template(group, identity, pod, [drain], shared, (shared.gpu_nodes or {}).get(key))
 
@@ -221,7 +221,7 @@ def _template(
 
 
 def _with_room(pod: RayPod) -> RayPod:
-    """Add the volumes that Ray writes to, as scratch volumes, which let the autoscaler remove the node."""
+    """Add scratch volumes for Ray's writes. Scratch volumes let the autoscaler remove the node."""
     rooms = {
         "ray-tmp": Volume.model_validate({"scratch": memory_quantity(_TMP_MIB), "at": HOME}),
         "ray-spill": Volume.model_validate({"scratch": memory_quantity(pod.spill), "at": SPILL}),
@@ -230,7 +230,7 @@ def _with_room(pod: RayPod) -> RayPod:
 
 
 def _shared_memory(pod: RayPod) -> int:
-    """Return the MiB for objects."""
+    """Return the size of the object store in MiB."""
     return pod.shm if pod.shm is not None else int(pod.memory * _OBJECTS)
 
 

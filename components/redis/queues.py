@@ -1,8 +1,8 @@
 """The Redis that holds the queues, and the Secret with its address and password.
 
-The Secret exists with or without a password, in both namespaces, so that adding a password later changes a value and
-not the shape of any pod. Without a password only the NetworkPolicy protects Redis, and it needs a network plugin that
-enforces policies.
+The Secret exists with or without a password, in both namespaces, so that adding a password later changes a value but no
+pod template. Without a password only the NetworkPolicy protects Redis, and it needs a network plugin that enforces
+policies.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from components.pods.redis_access import (
     secret_keys,
 )
 from components.redis.server import RedisServerArgs, redis_server
-from components.redis.users import RedisUser, passwords_secret, user_name, user_password
+from components.redis.users import RedisAclUser, passwords_secret, user_name, user_password
 from ebbtide.provisioning_labels import SECRET_KEYS
 from ebbtide.settings.sections.redis import RedisKind, RedisSettings
 from ebbtide.vocabulary.controller_config import RedisEndpoint
@@ -36,10 +36,10 @@ class RedisArgs:
     stack: StackContext
     settings: RedisSettings
     further: Mapping[str, pulumi.Input[str]] = field(default_factory=dict[str, pulumi.Input[str]])
-    """Further namespaces whose pods use it, by name: those of Ray clusters whose heads keep their state here."""
+    """Further namespaces whose pods use Redis, by name: Ray clusters whose heads store their state in it."""
     password: pulumi.Input[str] | None = None
-    users: Mapping[str, RedisUser] = field(default_factory=dict[str, RedisUser])
-    """Users of adopted pods, by rule; of the in-cluster Redis only."""
+    users: Mapping[str, RedisAclUser] = field(default_factory=dict[str, RedisAclUser])
+    """Redis users for adopted pods, by rule; only for the in-cluster Redis."""
 
 
 class Redis(pulumi.ComponentResource):
@@ -73,7 +73,7 @@ class Redis(pulumi.ComponentResource):
     def _secret(
         self, resource_name: str, namespace: pulumi.Input[str], args: RedisArgs, rule: str | None = None
     ) -> None:
-        """Create the Secret of a namespace, or that of a rule with its user."""
+        """Create the Secret of a namespace, or of a rule with its own user."""
         password, endpoint, secret = _secret_text(args.password), self.endpoint, SECRET
         if rule is not None:
             password = password.apply(lambda text: user_password(text, rule))

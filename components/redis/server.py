@@ -1,17 +1,19 @@
 """The in-cluster Redis: one pod with a volume on a fixed node.
 
-Queues must survive the pod, and a second copy would need a failover that job frameworks do not expect. It never evicts
-keys (`noeviction`): a full Redis refuses new jobs, which the producer notices, instead of silently dropping waiting
-ones.
+Queues must survive the pod, and a second copy would need a failover that job frameworks do not expect. Redis never
+evicts keys (`noeviction`): when full, it refuses new jobs, which the producer notices, instead of silently dropping
+waiting ones.
 
-**The claim template is used at creation only.** Kubernetes never changes one, and for Pulumi a changed template means
-another StatefulSet (pulumi/pulumi-kubernetes, `provider/pkg/provider/diff.go`): Redis would stop in the middle of the
-day and restart on the same volume. So a change is ignored, and a volume grows by its claim: docs/how-to/redis.md.
+**The claim template is used only at creation.** Kubernetes never changes one, and Pulumi replaces a StatefulSet whose
+claim template changes (pulumi/pulumi-kubernetes, `provider/pkg/provider/diff.go`): Redis would stop in the middle of
+the day and restart on the same volume. So a change is ignored, and a volume grows through its claim:
+docs/how-to/redis.md.
 
-**The volume outlives the stack**, unless the file says otherwise: it has a dedicated class (`components.pods.disks`).
+**The volume outlives the stack**, unless the stack file disables this: it has a dedicated class
+(`components.pods.disks`).
 
-**TLS only, or none.** With a certificate the plain port is closed: a client without TLS fails at once, where it would
-send its password to an open port.
+**TLS only, or none.** With a certificate the plain port is closed: a client without TLS fails at once. On an open port
+it would send its password.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,10 +32,10 @@ from components.pods.budget import closed_budget
 from components.pods.disks import kept_class
 from components.pods.redis_access import AUTHORITY_KEY, NAME, PASSWORD_ENV, PASSWORD_KEY, PORT, from_secret
 from components.pods.rules import PodIdentity, affinity, container_security, home, pod_security, resources
-from components.redis.users import RedisUser, password_variables, user_options
+from components.redis.users import RedisAclUser, password_variables, user_options
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.sections.redis import CPU, RedisSettings
-from ebbtide.units.quantities import memory_quantity
+from ebbtide.text.quantities import memory_quantity
 from ebbtide.vocabulary.labels import Category
 
 if TYPE_CHECKING:
@@ -54,16 +56,16 @@ KEPT = NAME
 _NAME_LABEL = "kubernetes.io/metadata.name"
 CLAIM_TEMPLATES = "spec.volumeClaimTemplates"
 TLS_DIRECTORY = "/tls"
-_USER = 999  # the image's own
-_CERTIFICATE_MODE = 0o440  # the group is the pod's
+_USER = 999  # the image's user
+_CERTIFICATE_MODE = 0o440  # readable by the pod's group
 
 
 @dataclass(frozen=True, kw_only=True)
 class RedisServerArgs:
     stack: StackContext
     settings: RedisSettings
-    clients: Sequence[pulumi.Input[str]]  # the namespaces whose pods may call it
-    users: Mapping[str, RedisUser] = field(default_factory=dict[str, RedisUser])  # by rule of adopted pods
+    clients: Sequence[pulumi.Input[str]]  # namespaces whose pods may call Redis
+    users: Mapping[str, RedisAclUser] = field(default_factory=dict[str, RedisAclUser])  # by rule of adopted pods
 
     @property
     def identity(self) -> PodIdentity:
@@ -71,7 +73,7 @@ class RedisServerArgs:
 
 
 def redis_server(name: str, args: RedisServerArgs, *, parent: pulumi.Resource) -> None:
-    """Create the server, its Service, budget, policy and class as children of `parent`."""
+    """Create the server, its Service, budget, network policy and storage class as children of `parent`."""
     identity, child = args.identity, pulumi.ResourceOptions(parent=parent)
     before: list[pulumi.Resource] = [
         Service(
@@ -153,11 +155,11 @@ def _container(args: RedisServerArgs) -> "ContainerArgsDict":
     options = {
         "--dir": "/data",
         "--appendonly": "yes",
-        # The remainder is for pages that a rewrite of the append-only file copies.
+        # A rewrite of the append-only file copies memory pages, which need the remainder.
         "--maxmemory": f"{memory * 3 // 4}mb",
         "--maxmemory-policy": "noeviction",
         "--requirepass": f"$({PASSWORD_ENV})",  # empty means none
-        "--protected-mode": "no",  # it would refuse all other pods without a password
+        "--protected-mode": "no",  # without a password, protected mode would refuse all other pods
         **(_TLS_OPTIONS if encrypted else {}),
     }
     mounts: list[VolumeMountArgsDict] = [{"name": "data", "mount_path": "/data"}]

@@ -1,7 +1,7 @@
-"""Users of the in-cluster Redis for adopted pods: each with its own rights, Secret and way through the network.
+"""Users of the in-cluster Redis for adopted pods: each has its own rights, Secret and network policy rule.
 
-A user's password follows from the stack's, so nothing has to store it, and a new password of the stack replaces all.
-Redis learns its users when it starts: a rule that is added or removed restarts it.
+A user's password is derived from the stack's password, so nothing has to store it, and a new stack password replaces
+all of them. Redis reads its users at start, so adding or removing a rule restarts Redis.
 """
 
 import hmac
@@ -25,7 +25,7 @@ PASSWORDS = "ebbtide-redis-users"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RedisUser:
+class RedisAclUser:
     """The user of one rule. `rights` are the words of an ACL rule."""
 
     rule: AdoptedSettings
@@ -40,8 +40,8 @@ def user_password(password: str, rule: str) -> str:
     return hmac.new(password.encode(), f"ebbtide redis user {rule}".encode(), "sha256").hexdigest()
 
 
-def user_options(users: Mapping[str, RedisUser]) -> list[str]:
-    """Return the words of Redis' command line. A password is the variable that `password_variable` names."""
+def user_options(users: Mapping[str, RedisAclUser]) -> list[str]:
+    """Return arguments for Redis' command line. They refer to passwords by the variables of `password_variable`."""
     return [
         word
         for name, user in sorted(users.items())
@@ -53,13 +53,13 @@ def password_variable(rule: str) -> str:
     return f"REDIS_USER_{rule.upper().replace('-', '_')}"
 
 
-def password_variables(users: Mapping[str, RedisUser]) -> "list[EnvVarArgsDict]":
+def password_variables(users: Mapping[str, RedisAclUser]) -> "list[EnvVarArgsDict]":
     return [from_secret(password_variable(name), name, PASSWORDS) for name in sorted(users)]
 
 
 def passwords_secret(
     resource_name: str,
-    users: Mapping[str, RedisUser],
+    users: Mapping[str, RedisAclUser],
     password: pulumi.Output[str],
     stack: StackContext,
     *,

@@ -1,11 +1,11 @@
 """Envoy Gateway: reads Gateways, routes and policies, and runs the Envoy pods that proxy requests.
 
-Its chart lets it read the Secrets of all namespaces. Here it watches two: its own, with the Gateway and the Envoy pods,
-and the one of the routes. It creates the Envoy pods' Deployment, Service and budget from the EnvoyProxy. While it is
-down, Envoy continues with its last endpoints, including deleted ones.
+Its chart lets it read the Secrets of all namespaces. In Ebbtide it watches only two: its own, with the Gateway and the
+Envoy pods, and the namespace of the routes. It creates the Envoy pods' Deployment, Service and budget from the
+EnvoyProxy. While it is down, Envoy continues with its last endpoints, including deleted ones.
 
-**Certificates** between it and Envoy are created once, by `certgen` of the same image, in a Job, and are valid for five
-years. Another version reruns the Job, which keeps existing certificates.
+**Certificates** for the connection to Envoy are created once, by a Job that runs `certgen` of the same image, and are
+valid for five years. Another version reruns the Job, which keeps existing certificates.
 
 **Draining.** A stopping Envoy pod first fails its health check, so that the load balancer sends no new requests, and
 waits for requests in flight, up to `drain`.
@@ -43,7 +43,7 @@ from components.program import (
 )
 from ebbtide.provisioning_labels import FILES_DIGEST, SELF_MADE_SECRETS, NodeKind
 from ebbtide.settings.sections.serving.gateway import ENVOY_GATEWAY_CONTROLLER, GATEWAY, GATEWAY_NAMESPACE
-from ebbtide.units.durations import format_duration
+from ebbtide.text.durations import format_duration
 from ebbtide.vocabulary.labels import Category
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ ENVOY = "ebbtide-envoy"
 ENVOY_METRICS_PORT = 19001
 ENVOY_METRICS_PATH = "/stats/prometheus"
 MIN_DRAIN = timedelta(seconds=10)
-"""After this time nodes and clients know that an Envoy pod stops."""
+"""After this time nodes and clients no longer send requests to a stopping Envoy pod."""
 
 _API = "gateway.envoyproxy.io/v1alpha1"
 _READ = ["get", "list", "watch"]
@@ -134,24 +134,24 @@ CERTGEN_RULES: "list[PolicyRuleArgsDict]" = [
 
 @dataclass(frozen=True, kw_only=True)
 class EnvoyGatewayArgs(ProgramArgs):
-    """`replicas` are those of Envoy Gateway: one leads, and each sends endpoints to Envoy."""
+    """Arguments of Envoy Gateway. Of its `replicas` one leads, and each sends endpoints to Envoy."""
 
-    replicas: int = 2  # without any, Envoy still sends requests to pods that an HPA has removed
+    replicas: int = 2  # if none runs, Envoy still sends requests to pods that an HPA has removed
     routes: pulumi.Input[str]  # the namespace of routes and their backends
     envoys: int = 2
     longest: timedelta  # the longest request of all services
     cpu: int = 500  # of an Envoy pod
     memory: int = 512
-    listens: tuple[int, ...] = (10080, 10443)  # ports of the pods; a Gateway's port below 1024 is 10000 higher there
+    listens: tuple[int, ...] = (10080, 10443)  # the pods' ports; for a Gateway's port below 1024, that port plus 10000
 
     @property
     def drain(self) -> timedelta:
-        """Longest wait of an Envoy pod for requests in flight, including those that arrive while it stops."""
+        """Return how long a stopping Envoy pod waits for requests in flight, including those that still arrive."""
         return MIN_DRAIN + max(MIN_DRAIN, self.longest)
 
 
 class EnvoyGateway(pulumi.ComponentResource):
-    """A Gateway, its routes and policies depend on it, since it handles their deletion."""
+    """Envoy Gateway. A Gateway, its routes and its policies depend on it, since it handles their deletion."""
 
     def __init__(self, name: str, args: EnvoyGatewayArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:EnvoyGateway", name, None, opts)
@@ -231,7 +231,7 @@ class EnvoyGateway(pulumi.ComponentResource):
         )
 
     def _envoy_policy(self) -> None:
-        """Envoy may call any backend. The load balancer decides who may call Envoy."""
+        """Create Envoy's network policy: Envoy may call any backend, and the load balancer decides who calls Envoy."""
         NetworkPolicy(
             f"{self._name}-envoys-policy",
             metadata={"name": ENVOY, "namespace": self._args.namespace},
@@ -294,15 +294,15 @@ _ZONE_OF_POD = {
     "name": "ENVOY_SERVICE_ZONE",
     "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{ZONE}']"}},
 }
-"""Kubernetes copies the node's zone to each pod from 1.35 on. Envoy Gateway's default is an annotation by a webhook of
-its chart, which may change every pod of the cluster and is not installed."""
+"""From 1.35 on, Kubernetes copies the node's zone to each pod's labels. Envoy Gateway's default is an annotation by a
+webhook of its chart, which may change every pod of the cluster and is not installed."""
 
 
 def envoy_proxy(args: EnvoyGatewayArgs) -> dict[str, Any]:
     """Return the spec of the EnvoyProxy in the API's form."""
     pods = identity(ENVOY, args.stack.customer)
     pod: dict[str, Any] = {
-        # Envoy Gateway's selector has another name, and a Deployment that does not select its pods is refused.
+        # Envoy Gateway's selector has another name label, and a Deployment that does not select its pods is refused.
         "labels": {key: value for key, value in pods.labels.items() if not key.startswith("app.kubernetes.io/")},
         "affinity": _camel(affinity(Category.FIXED)),
         "topology_spread_constraints": spread(pods, revision_label="pod-template-hash"),
@@ -339,7 +339,7 @@ def envoy_proxy(args: EnvoyGatewayArgs) -> dict[str, Any]:
 
 
 def _camel(value: Any) -> Any:
-    """Return Kubernetes' spelling, for objects that the provider does not translate. Labels contain no `_` + letter."""
+    """Return Kubernetes' spelling, for objects that the provider does not translate. No label contains `_` + letter."""
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
         return {re.sub("_([a-z])", lambda match: match[1].upper(), key): _camel(field) for key, field in fields.items()}

@@ -1,9 +1,9 @@
 """The gateway of a stack: listeners, client timeouts, and on EKS a load balancer.
 
-**The stack creates the load balancer's Service**, so that a deletion waits until AWS has deleted the load balancer,
-before the pods, the operator and the network. A Service of Envoy Gateway would remain if the operator is deleted first,
-and a VPC with a load balancer cannot be deleted. Its targets are the fixed nodes, on which the proxies run: see
-`components.pods.entrance`.
+**The stack creates the load balancer's Service**, so that a destroy waits until AWS has deleted the load balancer
+before it deletes the pods, the operator and the network. A Service of Envoy Gateway would remain if the operator were
+deleted first, and a VPC with a load balancer cannot be deleted. The load balancer's targets are the fixed nodes, on
+which the proxies run: see `components.pods.entrance`.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
 
 _SHIFT = 10_000
-"""Envoy's pods add this to a port below 1,024, which they have no right to open."""
+"""Envoy's pods add this number to ports below 1,024, which they have no right to open."""
 
 
 @dataclass(frozen=True, kw_only=True)

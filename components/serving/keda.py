@@ -1,11 +1,11 @@
-"""KEDA: scales by metrics of Prometheus. It creates an HPA for each ScaledObject and serves the HPA's metrics.
+"""KEDA: scales by metrics from Prometheus. It creates an HPA for each ScaledObject and serves the HPA's metrics.
 
-Its release's manifest lets it read every Secret and every object of the cluster, and scale every kind. Here it watches
-one namespace, reads Secrets of its own namespace only (`KEDA_RESTRICT_SECRET_ACCESS`) and scales Deployments and
-StatefulSets.
+The manifest of KEDA's release lets it read every Secret and every object of the cluster, and scale every kind. In
+Ebbtide it watches one namespace, reads only Secrets of its own namespace (`KEDA_RESTRICT_SECRET_ACCESS`), and scales
+only Deployments and StatefulSets.
 
-While it is down, HPAs keep their replicas: a missing metric lowers nothing. A cluster has one server of external
-metrics; the API server finds it by the APIService, whose CA the operator writes and renews.
+While it is down, HPAs keep their replicas: a missing metric never scales down. A cluster has one external metrics
+server; the API server finds it by the APIService, whose CA the operator writes and renews.
 
 Source: `config/rbac`, `config/manager` and `config/metrics-server` of the release that `data/README.md` names.
 """
@@ -75,7 +75,7 @@ WATCHED_RULES: "list[PolicyRuleArgsDict]" = [
         "resources": ["deployments/scale", "statefulsets/scale"],
         "verbs": ["get", "patch", "update"],
     },
-    {"api_groups": ["batch"], "resources": ["jobs"], "verbs": _READ},  # of ScaledJobs, which Ebbtide does not create
+    {"api_groups": ["batch"], "resources": ["jobs"], "verbs": _READ},  # for ScaledJobs, which Ebbtide does not create
     {"api_groups": [""], "resources": ["pods", "services", "configmaps"], "verbs": _READ},
     {"api_groups": [""], "resources": ["limitranges", "serviceaccounts"], "verbs": ["list", "watch"]},
     {"api_groups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
@@ -111,7 +111,7 @@ class KedaArgs(ProgramArgs):
 
 
 class Keda(pulumi.ComponentResource):
-    """ScaledObjects depend on it, since only KEDA removes the finalizer of a deleted one."""
+    """KEDA. ScaledObjects depend on it, since only KEDA removes the finalizer of a deleted ScaledObject."""
 
     def __init__(self, name: str, args: KedaArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ebbtide:components:Keda", name, None, opts)
@@ -154,7 +154,7 @@ class Keda(pulumi.ComponentResource):
                 "version_priority": 100,
                 "service": {"name": ADAPTER, "namespace": args.namespace},
             },
-            # The operator writes it, also while it stops.
+            # The operator writes the APIService, even while it stops.
             opts=pulumi.ResourceOptions(parent=self, depends_on=[adapter, adapter_service]),
         )
         self.register_outputs({})
@@ -201,7 +201,7 @@ def _operator(args: KedaArgs) -> Program:
         memory=512,
         user=_USER,
         grace=10,
-        # The operator creates them at its first start, ends, and restarts with them.
+        # At its first start the operator creates the certificates and exits; the restarted pod mounts them.
         mounts={"/certs": {"name": "", "secret": {"secret_name": _CERTIFICATES, "optional": True}}},
     )
 

@@ -1,6 +1,6 @@
 """KEDA's access to a Prometheus that requires authentication: the Secrets, and how KEDA uses them.
 
-KEDA reads the name of a secret header only from an object, hence the ConfigMap.
+KEDA reads the name of a secret header only from a ConfigMap or Secret, hence the ConfigMap.
 
 Source: `pkg/scalers/prometheus_scaler.go` and `pkg/scalers/authentication` of the release that `data/README.md` names.
 """

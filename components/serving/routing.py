@@ -1,31 +1,32 @@
-"""The HTTPRoutes of a service and its policies of Envoy Gateway. Pure: settings in, plain values out.
+"""The HTTPRoutes of a service and its Envoy Gateway policies. Pure: settings in, plain values out.
 
-**A route for each variant** that has a condition or is alone, with the name of its pods: Envoy Gateway names a cluster
-after the route and the position of the rule, and metrics identify the variant by that name. Variants with weights share
-a route, whose backends each have a filter: without one Envoy Gateway puts them into one cluster, and metrics cannot
-distinguish them. The filter sends the name of the chosen variant to the pods, which know it anyway.
+**One route per variant**, if the variant has a condition or is the only one. The route has the name of the variant's
+pods: Envoy Gateway names a cluster after the route and the position of the rule, and metrics identify the variant by
+this name. Variants with weights share a route, whose backends each have a filter: without filters Envoy Gateway puts
+the backends into one cluster, and metrics cannot distinguish them. The filter sends the name of the chosen variant to
+the pods, which know it anyway.
 
-**A weight of 0** would remove the variant's cluster, and recreate it later. Envoy learns of clusters before routes, so
-it answers 500 in between: at 600 requests a second one to seven at each such change, and none at other changes
-(envoyproxy/gateway#2515 leaves such backends out). So the cluster stays, with the pods of the largest variant and a
-millionth of the requests. For other gateways the weight is 0.
+**A weight of 0** would remove the variant's cluster, and recreate it later. Envoy receives clusters before routes, so
+in between it answers 500: at 600 requests per second, one to seven such answers for each such change, and none for
+other changes (envoyproxy/gateway#2515 leaves such backends out). So the cluster stays, with the pods of the largest
+variant and a millionth of the requests. For other gateways the weight is 0.
 
 **A variant on spot nodes** has no route: the route of its base variant leads to a Service over the pods of both. So
-they are one cluster in Envoy, and when half of its endpoints disappear the other half gets the requests. Between
-clusters there is no such failover: requests for one without endpoints are answered with 503.
+they are one cluster in Envoy, and when half of the endpoints disappear, the other half gets the requests. There is no
+such failover between clusters: for a cluster without endpoints Envoy answers 503.
 
-**Retries** only if the request reached no pod: a failed connection, a refused stream. Envoy Gateway's default also
-repeats a 503, which may come from a pod that has done half of the work.
+**Retries** happen only if the request reached no pod: after a failed connection or a refused stream. Envoy Gateway's
+default also repeats a 503, which may come from a pod that has done half of the work.
 
-**A full service** answers 429 with Retry-After at once. Envoy answers 503 with the header `x-envoy-overloaded`, which
-the override selects, so that a 503 of the model passes unchanged.
+**A full service** answers 429 with Retry-After at once. Envoy itself answers 503 with the header `x-envoy-overloaded`,
+which the override matches, so that a 503 from the model passes unchanged.
 
 **A silent request** keeps its connection: a model may compute for longer than the 350 s after which AWS' load balancer
-drops an idle connection. For a listener with TLS that time is fixed, but a TCP keepalive restarts it: the load balancer
+drops an idle connection. For a TLS listener this timeout is fixed, but TCP keepalives restart it: the load balancer
 then also sends probes to the client.
 
-**Refusing endpoints** are ejected for a while: least request prefers a pod that answers nothing, since it has no
-requests in flight.
+**Refusing endpoints** are ejected for a while: the least-request balancer would prefer a pod that answers nothing,
+since such a pod has no requests in flight.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,14 +36,14 @@ from typing import Any, TypeAlias
 from ebbtide.settings.sections.serving.gateway import GATEWAY, GATEWAY_NAMESPACE
 from ebbtide.settings.sections.serving.routes import BalanceKind, Match, RouteSettings, When, matches
 from ebbtide.settings.sections.serving.services import ServiceSettings, VariantSettings, pod_name
-from ebbtide.units.durations import format_duration
+from ebbtide.text.durations import format_duration
 from ebbtide.vocabulary.labels import NAMESPACE
 
 VARIANT_HEADER = "x-ebbtide-variant"
 OVERLOADED = "x-envoy-overloaded"
 RETRY_AFTER = 5
-"""Seconds. Within it an autoscaler that reads every 15 s has seen the load in one of three cases; a client that retries
-sooner finds the same pods."""
+"""Seconds. An autoscaler that reads metrics every 15 s sees the load within this time in one of three cases; a client
+that retries sooner finds the same pods."""
 
 _BALANCERS = {
     BalanceKind.LEAST_REQUEST: "LeastRequest",
@@ -51,17 +52,17 @@ _BALANCERS = {
     BalanceKind.CONSISTENT_HASH: "ConsistentHash",
 }
 _MANY = 1_000_000
-"""A value that disables a limit of Envoy, whose default is 1,024 for each proxy and route."""
+"""A value that disables a limit of Envoy. The default limit is 1,024 for each proxy and route."""
 
 _OF_A_PERCENT = 10_000
-"""The factor of weights if one is 0. The Gateway API allows weights up to a million."""
+"""Multiplier of all weights if one of them is 0. The Gateway API allows weights up to a million."""
 
 KEEPALIVE = {"idleTime": timedelta(minutes=1), "interval": timedelta(seconds=20)}
-"""Keepalive of client connections. Nine unanswered probes end one, so a client may be away for four minutes."""
+"""Keepalive of client connections. Nine unanswered probes end a connection, so a client may be away four minutes."""
 
 _SLOW_START = timedelta(seconds=30)
 _ZONE_SHARE_FROM = 6
-"""With so many endpoints a proxy prefers those of its zone. With fewer, a zone may lack capacity."""
+"""The number of endpoints from which a proxy prefers those of its zone. With fewer, a zone may lack capacity."""
 
 _NAME_OF_NAMESPACE = "kubernetes.io/metadata.name"
 
@@ -139,7 +140,7 @@ def _match(match: Match) -> Plan:
 
 
 def backend_policy(route: str, service: ServiceSettings, *, proxies: int, largest: int) -> Plan:
-    """Return the spec of a route's BackendTrafficPolicy. `largest`: the maximum of its pods."""
+    """Return the spec of a route's BackendTrafficPolicy. `largest`: the maximum number of the route's pods."""
     return {
         "targetRefs": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "name": route}],
         "loadBalancer": _balancer(service, largest),
@@ -158,7 +159,7 @@ def backend_policy(route: str, service: ServiceSettings, *, proxies: int, larges
                 "consecutiveGatewayErrors": 0,
                 "consecutive5XxErrors": 0,
             },
-            # Even if most pods refuse, requests only go to pods that may answer.
+            # Even if most pods refuse, send requests only to pods that may answer.
             "panicThreshold": 10,
         },
         "timeout": {
@@ -183,7 +184,7 @@ def _balancer(service: ServiceSettings, largest: int) -> Plan:
 
 
 def _limits(service: ServiceSettings, proxies: int) -> Plan:
-    """Each proxy counts separately, so each has its share of the service's limit."""
+    """Return the limits of one proxy. Each proxy counts separately, so each gets a share of the service's limit."""
     most = service.max_in_flight
     limit = _MANY if most is None else -(-most // proxies)
     return {
@@ -219,7 +220,7 @@ def client_policy(longest: timedelta) -> Plan:
     return {
         "targetRefs": [{"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": GATEWAY}],
         "tcpKeepalive": {key: format_duration(time) for key, time in KEEPALIVE.items()},
-        "headers": {"enableEnvoyHeaders": True},  # the mark of a full service, for the override
+        "headers": {"enableEnvoyHeaders": True},  # they mark a full service, for the override
         "timeout": {
             "http": {
                 "requestReceivedTimeout": format_duration(longest),

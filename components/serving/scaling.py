@@ -1,17 +1,17 @@
 """The autoscaler of a variant. Pure: settings in, plain values out.
 
-A variant that scales by CPU and memory only has a HorizontalPodAutoscaler. With a metric from Prometheus it has KEDA's
-ScaledObject, which creates one: a cluster has one server of external metrics, KEDA's.
+A variant that scales only by CPU and memory has a HorizontalPodAutoscaler. A variant with a metric from Prometheus has
+KEDA's ScaledObject, which creates one: a cluster has only one external metrics server, KEDA's.
 
 **A missing metric never scales down.** A query without a result is an error (`ignoreNullValues: "false"`; by default
-KEDA takes it for 0 and scales to one pod within 6 s), and after three errors the number of pods stays
+KEDA treats it as 0 and scales to one pod within 6 s), and after three errors the number of pods stays
 (`currentReplicasIfHigher`; KEDA's default is a fixed number).
 
-**A variant with a copy on spot nodes** shares its Envoy cluster, so requests are counted for both. Each scales by the
-requests per pod of both, as a `Value`: an HPA multiplies its number of ready pods by the ratio of value and target.
-Without a ready pod it requests its minimum.
+**A variant with a copy on spot nodes** shares an Envoy cluster with the copy, so requests are counted for both
+together. Each of the two scales by the requests per pod over both, as a `Value`: an HPA multiplies its number of ready
+pods by the ratio of value to target. Without a ready pod the HPA requests its minimum.
 
-The steps up and down are those of `ebbtide.settings.sections.serving.steps`, which the simulator uses too.
+`ebbtide.settings.sections.serving.steps` computes the steps up and down; the simulator uses them too.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,14 +31,14 @@ from ebbtide.settings.sections.serving.scale import MetricSettings
 from ebbtide.settings.sections.serving.services import ServiceSettings, VariantSettings
 from ebbtide.settings.sections.serving.steps import SYNC, Step, Steps, steps_of
 from ebbtide.settings.sections.workloads import WorkloadKind
-from ebbtide.units.durations import format_duration
+from ebbtide.text.durations import format_duration
 from ebbtide.vocabulary.labels import PREFIX
 
 ACCESS = "ebbtide-prometheus-access"
 """Name of the TriggerAuthentication, and of the ConfigMap that holds the header's name."""
 
 REASON = PREFIX + "scaling"
-"""Annotation: the reasons for the steps."""
+"""Annotation with the reasons for the steps."""
 
 Plan: TypeAlias = Mapping[str, Any]
 
@@ -51,12 +51,12 @@ class Scaled:
     service: ServiceSettings
     variant: VariantSettings
     customer: str
-    cluster: str  # Envoy's name for the cluster of its requests
+    cluster: str  # name of the Envoy cluster that receives the variant's requests
     prometheus: str  # address
-    access: PrometheusAccess | None = None  # credentials for that address
-    forecast: str | None = None  # the series of its forecast, in pods
-    shared: bool = False  # further variants share that cluster
-    tolerance: bool  # HPAs have a tolerance each, as in Kubernetes from 1.35 on
+    access: PrometheusAccess | None = None  # credentials for Prometheus
+    forecast: str | None = None  # the series with the variant's forecast, in pods
+    shared: bool = False  # True if another variant shares the Envoy cluster
+    tolerance: bool  # True if each HPA can set a tolerance, as in Kubernetes from 1.35 on
 
     @property
     def metrics(self) -> MetricSettings:
@@ -184,7 +184,7 @@ def _queries(scaled: Scaled) -> Iterator[Plan]:
 
 
 def _total(scaled: Scaled, name: str, query: str, threshold: float) -> Plan:
-    """Return the trigger of a total that the gateway counts."""
+    """Return a trigger for a total that the gateway counts."""
     if not scaled.shared:
         return _trigger(scaled, name, query, threshold)
     return _trigger(
@@ -201,10 +201,10 @@ def _trigger(
     metric_type: str = "AverageValue",
     silent_is_zero: bool = False,
 ) -> Plan:
-    """`AverageValue`: the result is that of the variant, and `threshold` is the share of each pod.
+    """Return a trigger. With `AverageValue` the query's result is the variant's total, and `threshold` is per pod.
 
-    A missing forecast requests nothing, and must not stop the other metrics from scaling down: in the first week there
-    is none.
+    `silent_is_zero`: a missing result counts as 0. In the first week there is no forecast, which must not stop the
+    other metrics from scaling down.
     """
     trigger: Plan = {
         "type": "prometheus",
@@ -225,8 +225,9 @@ def _trigger(
 def access_metadata(access: PrometheusAccess) -> Mapping[str, str]:
     """Return the fields of a trigger's metadata that describe the access; none of them is secret.
 
-    Traps of KEDA's scaler: with a token it sends no secret header, and it uses an authority only with an auth mode. An
-    authority without credentials gets the mode `apiKey`, for which the scaler of Prometheus sends nothing.
+    Traps of KEDA's scaler: with a token it sends no secret header, and it uses a certificate authority only with an
+    auth mode. An authority without credentials gets the mode `apiKey`, for which KEDA's Prometheus scaler sends
+    nothing.
     """
     headers = ",".join(f"{name}={value}" for name, value in access.headers.items())
     modes: dict[str, str] = {}

@@ -1,8 +1,8 @@
 """The autoscaler of each variant of a service, and the routes to the variants.
 
 The pods are workloads (`components.pods`) and are created first, so that every route has a backend. A variant and its
-copy on spot nodes have a common Service, by a label that the pods of the base variant always have: the Service has
-endpoints before and as long as a route leads to it.
+copy on spot nodes have a common Service. It selects by a label that the base variant's pods always have, so the Service
+has endpoints whenever a route leads to it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,10 +43,10 @@ class ServiceArgs:
     stack: StackContext
     name: str
     settings: ServiceSettings
-    scaled: Sequence[Scaled]  # its variants that scale
+    scaled: Sequence[Scaled]  # the service's variants that scale
     gateway_namespace: str
-    proxies: int  # number of Envoy pods, which count separately
-    envoy: bool  # the gateway is Envoy Gateway's and follows its policies
+    proxies: int  # number of Envoy pods, each of which counts requests separately
+    envoy: bool  # True if the gateway is Envoy Gateway's and applies Envoy Gateway's policies
 
 
 class Service(pulumi.ComponentResource):
@@ -69,21 +69,21 @@ class Service(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _pods_not_named_by_backends(self, route: str) -> Sequence[str]:
-        """Return a route's pods without backends of their names: shared ones, or those of a service with weight 0."""
+        """Return a route's pods if backends do not have their names: with a shared Service, or with a weight of 0."""
         settings, name = self._args.settings, self._args.name
         if route in (shared := settings.sharing(name)):
             return shared
         return [*settings.pods(name)] if any(variant.weight == 0 for variant in settings.variants.values()) else []
 
     def _largest(self, route: str) -> int:
-        """Return the maximum of pods behind a route."""
+        """Return the maximum number of pods behind a route."""
         settings, name = self._args.settings, self._args.name
         maxima = {pod: variant.scale.max for pod, variant in settings.pods(name).items()}
         shared = settings.sharing(name)
         return sum(maxima[pod] for pod in shared) if route in shared else maxima.get(route) or sum(maxima.values())
 
     def _shared_service(self, base: str) -> pulumi.Resource:
-        """Create the common Service. It targets the port by name, since numbers may differ, and is not awaited."""
+        """Create the common Service. It targets the port by name, since numbers may differ. `up` does not await it."""
         settings, name = self._args.settings, self._args.name
         port: ServicePortArgsDict = {
             "name": settings.port,
@@ -119,8 +119,9 @@ class Service(pulumi.ComponentResource):
         self._object(resource_name, api, kind, scaled.pod, spec, annotations, opts=opts)
 
     def _instead_of(self, resource_name: str, api: str, kind: str) -> pulumi.ResourceOptions:
-        """Delete the pods' former autoscaler of the other kind first: both create an HPA of the same name, and two HPAs
-        of one Deployment both stop. Pulumi deletes in the foreground, so KEDA's HPA is deleted with its ScaledObject.
+        """First delete the pods' former autoscaler of the other kind: both kinds create an HPA of the same name, and if
+        a Deployment has two HPAs, both stop. Pulumi deletes in the foreground, so KEDA's HPA is deleted with its
+        ScaledObject.
         """
         return pulumi.ResourceOptions(
             aliases=[pulumi.create_urn(resource_name, f"kubernetes:{api}:{kind}", self)],
@@ -129,7 +130,7 @@ class Service(pulumi.ComponentResource):
         )
 
     def _handed_over(self, scaled: Scaled, kind: str) -> pulumi.ResourceOptions:
-        """Hand over the minimum, which follows the calendar. `min` is the initial value, and the one at night."""
+        """Hand over the minimum, which follows the calendar. `min` is the initial value and the value at night."""
         field = OwnedField(
             kind=kind,
             namespace=NAMESPACE,

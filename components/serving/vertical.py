@@ -1,18 +1,19 @@
 """The Vertical Pod Autoscaler: recommends requests from usage, and sets them on new or running pods.
 
-Three programs: the recommender writes recommendations into each VerticalPodAutoscaler, the admission controller sets
-them on new pods, and the updater on running pods if the mode says so. All three watch one namespace. While they are
-down, running pods keep their requests, and new pods get those of the Deployment: the webhook's failures are ignored.
+It has three programs: the recommender writes recommendations into each VerticalPodAutoscaler, the admission controller
+sets them on new pods, and the updater sets them on running pods if the mode includes this. All three watch one
+namespace. While they are down, running pods keep their requests, and new pods get the Deployment's requests, since
+failures of the webhook are ignored.
 
-**The webhook** is registered by the admission controller, for pods of all namespaces (1.8.1 loses a limit to one
-between two of its flags); it does not change pods without a VerticalPodAutoscaler. Its certificate is created once, by
-the Job of the release's chart.
+**The webhook** is registered by the admission controller, for pods of all namespaces (in 1.8.1 two flags conflict, so
+that a limit to one namespace is lost); it does not change pods without a VerticalPodAutoscaler. Its certificate is
+created once, by the Job of the release's chart.
 
 Source: `deploy/vpa-rbac.yaml` and the chart of the release that `data/README.md` names.
 
-**Limits.** A recommendation is never larger than the largest pod that the nodes hold: a larger pod would wait forever.
-`InPlaceOrRecreate` evicts where a node has no room for the new size. Evictions respect the budget, which is closed by
-day, so pods move outside business hours only.
+**Limits.** A recommendation never exceeds the largest pod that fits on the nodes: a larger pod would wait forever.
+`InPlaceOrRecreate` evicts a pod if its node lacks capacity for the new size. Evictions respect the budget, which is
+closed by day, so pods move only outside business hours.
 """
 
 from collections.abc import Mapping
@@ -53,7 +54,7 @@ _MODES = {Vertical.INITIAL: "Initial", Vertical.IN_PLACE: "InPlaceOrRecreate"}
 class VerticalAutoscalingArgs:
     stack: StackContext
     workloads: Mapping[str, WorkloadSettings]
-    most: Mapping[str, PodSize] = field(default_factory=dict[str, PodSize])  # of a workload's main container
+    most: Mapping[str, PodSize] = field(default_factory=dict[str, PodSize])  # of the main container, by workload
 
 
 class VerticalAutoscaling(pulumi.ComponentResource):
@@ -77,7 +78,7 @@ class VerticalAutoscaling(pulumi.ComponentResource):
 
 
 def vertical_autoscaler(name: str, settings: WorkloadSettings, most: PodSize | None) -> Mapping[str, Any]:
-    """Return the spec: requests of the workload's main container, and its limits in proportion."""
+    """Return the spec: it scales the main container's requests, and its limits in proportion."""
     container_policy: dict[str, Any] = {"containerName": name, "controlledResources": ["cpu", "memory"], "mode": "Auto"}
     if settings.vertical_min is not None:
         container_policy["minAllowed"] = settings.vertical_min.quantities
@@ -158,7 +159,7 @@ HOOKS: "list[PolicyRuleArgsDict]" = [
 
 @dataclass(frozen=True, kw_only=True)
 class VerticalAutoscalerArgs(ProgramArgs):
-    """`namespace` is the one of the three programs, usually kube-system."""
+    """Arguments of the three programs, which run in `namespace`, usually kube-system."""
 
     watched: pulumi.Input[str]
 

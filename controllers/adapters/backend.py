@@ -1,8 +1,8 @@
 """The description of a job framework whose queues are read: one Lua function and a few facts.
 
-The surrounding script is the same for all: one read-only call reads many queues at one instant, so that a job on its
-way from list to registry is in exactly one place of the reply. The reply holds only queues that are not empty, as JSON
-in one string: the client's time goes into replies, not into calls.
+The surrounding script is the same for all frameworks: one read-only call reads many queues at one instant, so that a
+job on its way from list to registry is in exactly one place of the reply. The reply contains only queues that are not
+empty, as JSON in one string, since clients spend their time on parsing replies, not on calls.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,14 +10,15 @@ from dataclasses import dataclass
 
 from ebbtide.vocabulary.controller_config import PoolPolicy
 
-# In scope for a backend: ask(command, …), which raises what Redis refuses; `now` in seconds.
-# It defines `local function queue(name, place)`, which returns nil for a known queue that holds nothing, else the row
+# In scope for a backend: ask(command, …), which raises an error if Redis refuses; `now` in seconds.
+# A backend defines `local function queue(name, place)`, which returns nil for a known, empty queue, else the row
 # {waiting, in_transit, running, stale, due_soon, never_used, blind, oldest, {host, 1 if idle else 0, …}}
-# where `never_used` and `blind` (cannot tell which pod is idle, only that nothing at all is in flight) are 1 or 0, and
-# `oldest` is "" (unknown), ISO 8601 text or epoch seconds. Two more may follow: why the counts are in doubt ("":
-# they are not), and what workers report of their settings and options, as `noted(text)` returns it: a thousand workers
-# report the same text, which the reply holds once. It may replace `house()`, asked once for all: why the workers stand
-# still ("": they do not), and the size of a register of queues that only a flush makes smaller.
+# where `never_used` and `blind` are 1 or 0 (`blind`: the keys do not show which pod is idle, only that nothing is in
+# flight), and `oldest` is "" (unknown), ISO 8601 text or epoch seconds. Two more values may follow: the reason for
+# which the counts are in doubt ("": none), and the settings that workers report, as `noted(text)` returns them: a
+# thousand workers report the same text, which the reply contains once. A backend may replace `house()`, which is called
+# once for all queues and returns the reason for which the workers are suspended ("": none), and the size of a register
+# of queues that only a flush makes smaller.
 _HEAD = """
 local time = redis.call('TIME')
 local now, ask = tonumber(time[1]), redis.call
@@ -33,8 +34,8 @@ end
 """
 
 # ARGV: "1" to describe the server, then queue names.
-# Reply: seconds, microseconds, {identity, role, why, size} or false, then the places of the queues that hold something,
-# counted from 1, and their rows; then {place, reason} of each queue that cannot be read; last, the noted texts.
+# Reply: seconds, microseconds, {identity, role, why, size} or false, then the positions of the queues that are not
+# empty, counted from 1, and their rows; then {position, reason} of each unreadable queue; last, the noted texts.
 _TAIL = """
 local function telling(...)  -- slower, and says what was refused
   local reply, command, key = redis.pcall(...), ...
@@ -74,7 +75,7 @@ def _nothing(_reports: Sequence[str], _pool: PoolPolicy) -> tuple[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Backend:
-    """The way in which one framework stores its jobs. `wakes` returns the key prefixes whose changes concern queues.
+    """The storage of one framework's jobs in Redis. `wakes` returns the prefixes of keys whose changes affect queues.
 
     `contradicts` compares the reported settings with the pool; it returns why the counts are in doubt, and warnings.
     """
@@ -82,7 +83,7 @@ class Backend:
     kind: str
     lua: str
     wakes: Callable[[Sequence[str]], tuple[str, ...]]
-    pool_at_once: bool = False  # `queue` receives all of a pool's queues, separated by blanks, and returns one row
+    pool_at_once: bool = False  # `queue` receives all queues of a pool, separated by spaces, and returns one row
     contradicts: Callable[[Sequence[str], PoolPolicy], tuple[str, str]] = _nothing
 
     @property

@@ -1,15 +1,15 @@
-"""Celery's keys, read without Celery: late acknowledgement only, since other running tasks are in no key of Redis.
+"""Celery's keys, read without Celery: only late acknowledgement, since other running tasks are in no key of Redis.
 
-`unacked` holds the messages that all queues handed out; an entry ends in exchange and routing key, which show its
-queue. Only the report of `ebbtide.jobs.celery_worker` distinguishes pods and gives the visibility timeout; without it
-nothing is called stale.
+`unacked` contains the delivered messages of all queues; an entry ends in exchange and routing key, which identify the
+message's queue. Only the report of `ebbtide.jobs.celery_worker` distinguishes pods and contains the visibility timeout;
+without the report no message counts as stale.
 
-A pool's queues are read together: a worker that serves several of them reports under each, and is one worker.
+A pool's queues are read together: a worker that serves several queues reports under each of them, and counts once.
 
-No other worker can take a task that a worker holds without running it (it is due later, or its turn comes later). It
-keeps its worker, which does not report idle, and requires no other one.
+If a worker holds a task without running it (because it is due later, or behind another task), no other worker can take
+the task. Such a task keeps its worker, which does not report idle, and needs no additional worker.
 
-A message that was just handed out and that no report explains is in transit: a worker that still reports idle has it.
+A message that was just delivered and that no report explains is in transit: it is in a worker that still reports idle.
 """
 
 import json
@@ -21,9 +21,9 @@ from controllers.adapters.backend import Backend
 from controllers.adapters.worker_reports import duration, number, other_queues, parsed, unsafe_stop
 from ebbtide.vocabulary.controller_config import CeleryKeys, PoolPolicy
 
-# `ahead` seconds before it is due, a delayed task counts. Of a list, and of `unacked`, `most` messages are read. Of
-# all lists of a call it is `left` messages and `bytes`, because Redis answers no other client meanwhile. A report
-# expires after `lag` seconds, so it is never older.
+# A delayed task counts from `ahead` seconds before it is due. The script reads at most `most` messages of each list
+# and of `unacked`, and at most `left` messages and `bytes` bytes of all lists per call, because Redis answers no other
+# client meanwhile. A report expires after `lag` seconds, so it is never older.
 _HEAD = """
 local prefix, separator, unacked, unacked_index = {prefix}, {separator}, {unacked}, {unacked_index}
 local steps, ahead, most, left, bytes, lag = {{{steps}}}, {ahead}, 1000, 2000, 2000000, 15
@@ -197,7 +197,7 @@ end
 
 
 def celery(keys: CeleryKeys | None = None, node_startup: timedelta = timedelta(minutes=5)) -> Backend:
-    """Return the backend for these key names. A delayed task counts from `node_startup` before it is due."""
+    """Return the backend for these key names. A delayed task counts as demand from `node_startup` before it is due."""
     keys = keys or CeleryKeys()
     head = _HEAD.format(
         prefix=_text(keys.prefix),
@@ -225,7 +225,7 @@ def _text(value: str) -> str:
 
 
 def contradictions(reports: Sequence[str], pool: PoolPolicy) -> tuple[str, str]:
-    """Compare reported settings with the pool; return why its counts are in doubt, and other warnings."""
+    """Compare reported settings with the pool; return why the pool's counts are in doubt, and other warnings."""
     doubts: dict[str, None] = {}
     warnings: dict[str, None] = {}
     for settings in map(parsed, dict.fromkeys(reports)):

@@ -1,4 +1,4 @@
-"""Wall time, whether it can be believed, and the wait between reconciles."""
+"""Wall time, a check of its accuracy, and the wait between reconciles."""
 
 import time
 from collections.abc import Callable
@@ -9,9 +9,9 @@ from queue import Empty, SimpleQueue
 from controllers.doubt import TRUST, Doubt
 from ebbtide.vocabulary.clocks import MAX_CLOCK_SKEW
 
-_FRESH = 300.0  # seconds: an older comparison says nothing about now
+_FRESH = 300.0  # seconds; older comparisons are ignored
 _OURS = "ours"
-LEAST_GAP, MOST_GAP = 0.005, 1.0  # seconds between the end of a reconcile and the next one that an event begins
+LEAST_GAP, MOST_GAP = 0.005, 1.0  # seconds between the end of a reconcile and the start of the next one after an event
 
 
 class SystemClock:
@@ -20,23 +20,23 @@ class SystemClock:
 
 
 class ClockCheck:
-    """Compares this process's clock with those of the servers that it talks to. Safe to use from several threads.
+    """Compares this process's clock with the clocks of the servers that it calls. Safe to use from several threads.
 
-    All that a server said in the last five minutes counts. With the last answer alone, doubt would come and go with
-    each answer: of two API servers behind one address, or of a difference of about a minute, since `Date` has whole
-    seconds. Answers are kept against monotonic time, so that a step of this process's own clock shows at once.
+    All answers of the last five minutes count. With only the last answer, doubt would come and go with each answer: if
+    two API servers are behind one address, or if the skew is about a minute, since `Date` has whole seconds. Answers
+    are stored relative to monotonic time, so that a step of this process's own clock is detected at once.
     """
 
     def __init__(self, now: Callable[[], datetime], monotonic: Callable[[], float] = time.monotonic) -> None:
         self._now, self._monotonic = now, monotonic
-        self._heard: dict[tuple[str, int], float] = {}  # by source and its time at monotonic 0: when it last said so
+        self._heard: dict[tuple[str, int], float] = {}  # by source and its clock at monotonic 0: last such answer
 
     def compare(self, source: str, server_time: datetime) -> None:
         at = self._monotonic()
         self._heard[source, round(server_time.timestamp() - at)] = at
 
     def doubt(self) -> Doubt:
-        """Return why the time is not believed now, with the leads of all clocks in whole seconds."""
+        """Return why the present time is in doubt, with the leads of all clocks in whole seconds."""
         at = self._monotonic()
         ours = round(self._now().timestamp() - at)
         clocks = {(0, _OURS)}
@@ -57,7 +57,7 @@ class ClockCheck:
 class EventWaker:
     """Waits for an event or a timeout; lives as long as the process.
 
-    After an event it pauses three times as long as the last reconcile took: a storm of events cannot make it spin.
+    After an event it pauses for three times the duration of the last reconcile: a storm of events cannot make it spin.
     """
 
     def __init__(self) -> None:

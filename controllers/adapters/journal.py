@@ -1,8 +1,8 @@
-"""Reports what happens: one JSON object per line, and Events on the objects concerned.
+"""The log and the Events: one JSON object per line, and Events on the objects concerned.
 
 Events are core/v1: events.k8s.io has no plain count. Each object and reason has one Event, which counts repetitions.
-`kubectl describe` finds it by the object's uid. A thread writes Events, so that the loop never waits; refused Events
-are dropped.
+`kubectl describe` finds the Event by the object's uid. A thread writes Events, so that the loop never waits; refused
+Events are dropped.
 """
 
 import json
@@ -24,11 +24,11 @@ from ebbtide.vocabulary.labels import CONTROLLER, EVENTS_OF_CLUSTER
 PAUSE = 5.0  # seconds between two batches of Events
 _QUEUE_LIMIT = 1000  # Events
 ObjectReference: TypeAlias = tuple[str, str, str, str]  # API version, kind, namespace (or ""), name
-_EVENT_TYPES = {Outcome.DONE: "Normal", Outcome.REFUSED: "Warning"}  # other outcomes make no Event
+_EVENT_TYPES = {Outcome.DONE: "Normal", Outcome.REFUSED: "Warning"}  # other outcomes create no Event
 
 
 class LineJournal:
-    """The scaler's journal. `last_error` returns the server's message on the last write, empty if it was done."""
+    """The scaler's journal. `last_error` returns the server's message on the last write; empty if it succeeded."""
 
     def __init__(self, stream: TextIO, meter: Meter, events: "Events", last_error: Callable[[], str]) -> None:
         self._stream, self._meter, self._events, self._last_error = stream, meter, events, last_error
@@ -59,14 +59,14 @@ def write_line(stream: TextIO, at: datetime, event: str, **record: object) -> No
 
 
 def objects_of(config: ControllerConfig) -> dict[str, ObjectReference]:
-    """Return the objects of the scaler's subjects."""
+    """Return the Kubernetes object of each of the scaler's subjects."""
     pools = {f"pool {p.name}": ("apps/v1", "Deployment", p.namespace, p.deployment) for p in config.pools}
     budgets = {f"budget {b.name}": ("policy/v1", "PodDisruptionBudget", b.namespace, b.pdb) for b in config.budgets}
     return pools | budgets
 
 
 class Events:
-    """Writes Events on `objects`, by subject; `source` is their component and field manager."""
+    """Writes Events on `objects`, which are given by subject. `source` is the Events' component and field manager."""
 
     def __init__(self, api: KubeApi, objects: Mapping[str, ObjectReference], source: str = CONTROLLER) -> None:
         self._api, self._objects, self._source = api, objects, source
@@ -77,7 +77,7 @@ class Events:
         self._thread.start()
 
     def wrote(self, at: datetime, subject: str, change: str, reason: str, outcome: Outcome, error: str) -> None:
-        """Report a write that was done or refused."""
+        """Report a write that succeeded or was refused."""
         if outcome in _EVENT_TYPES:
             refusal = "" if outcome is Outcome.DONE else f", refused by the cluster: {error}"
             message = f"{change}: {reason}{refusal}"
@@ -88,7 +88,7 @@ class Events:
         self._put(at, subject, "Normal" if over else "Warning", "ConditionOver" if over else "Condition", message)
 
     def close(self) -> None:
-        """Give waiting Events a moment to be written."""
+        """Wait a moment for the remaining Events to be written."""
         self._closing.set()
         self._waiting.put(None)
         self._thread.join(timeout=1.0)

@@ -1,7 +1,8 @@
 """The Kubernetes API as raw JSON over one connection pool.
 
-The client library finds the server, the token (and its renewal) and the certificates; its models are not used: they
-cost 30 MB and raise on one malformed object. Nothing is retried here: the caller decides what to do without an answer.
+The client library finds the server, the token (and renews it) and the certificates. Its models are not used: they cost
+30 MB, and one malformed object raises an error. Nothing is retried here: the caller decides what to do without an
+answer.
 """
 
 import json
@@ -21,8 +22,10 @@ from urllib3 import BaseHTTPResponse, Timeout
 from urllib3.exceptions import HTTPError
 from yaml import YAMLError
 
+from controllers.one_line import one_line
+
 Json: TypeAlias = dict[str, Any]
-NoCluster = ConfigException  # the API server is not known; the message says why
+NoCluster = ConfigException  # no API server is configured; the message has the reason
 
 _JSON, MERGE_PATCH = "application/json", "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"  # JSON is YAML
@@ -30,7 +33,7 @@ _PATIENCE = Timeout(connect=2.0, read=5.0)  # a later answer is too late for a L
 
 
 class ApiError(Exception):
-    """The API server refused (`status` is HTTP's), or could not be reached (`status` is 0)."""
+    """The API server refused (`status` is the HTTP status), or could not be reached (`status` is 0)."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -42,7 +45,7 @@ class KubeApi:
 
     def __init__(self, configuration: Configuration, on_time: Callable[[datetime], None] = lambda _: None) -> None:
         self._configuration, self._on_time = configuration, on_time
-        # A connection without its other end would otherwise look like a quiet one.
+        # Without keepalive a dead connection would look like a quiet one.
         configuration.socket_options = tcp_keepalive_socket_options(idle=10, interval=5, count=3)
         configuration.connection_pool_maxsize = 16  # one per watch and thread
         self._pool = RESTClientObject(configuration).pool_manager
@@ -55,16 +58,16 @@ class KubeApi:
         return self._answer("POST", path, query, body)
 
     def replace(self, path: str, body: Mapping[str, Any]) -> Json:
-        """Replace an object; if it names a resourceVersion, the server refuses (409) when that is outdated."""
+        """Replace an object; if `body` has an outdated resourceVersion, the server refuses (409)."""
         return self._answer("PUT", path, {}, body)
 
     def patch(self, path: str, body: Mapping[str, Any], kind: str = MERGE_PATCH, **query: str) -> Json:
         return self._answer("PATCH", path, query, body, kind)
 
     def apply(self, path: str, body: Mapping[str, Any], *, manager: str, force: bool = True) -> Json:
-        """Apply on the server: the manager takes over every field that `body` names.
+        """Server-side apply: the manager takes over every field that `body` contains.
 
-        Without `force` the server refuses (409) to change a field of another manager.
+        Without `force` the server refuses (409) to change another manager's field.
         """
         return self.patch(path, body, APPLY, fieldManager=manager, force=str(force).lower())
 
@@ -105,7 +108,7 @@ class KubeApi:
 
 
 class Watch:
-    """The events of one open watch, as they arrive, until the server ends it."""
+    """The events of one open watch, as they arrive, until the server ends the watch."""
 
     def __init__(self, response: BaseHTTPResponse) -> None:
         self._response, self._stopped = response, False
@@ -123,14 +126,14 @@ class Watch:
             self._response.close()
 
     def stop(self) -> None:
-        """End the watch from another thread, at once, even while it waits."""
+        """End the watch at once, from another thread, even while it waits for an event."""
         self._stopped = True
         with suppress(ValueError, RuntimeError, OSError):  # it has already ended
             self._response.shutdown()
 
 
 def from_kubeconfig(file: str | None = None, context: str | None = None) -> Configuration:
-    """Read a kubeconfig as kubectl does. Raises `NoCluster` for every fault of the file."""
+    """Read a kubeconfig as kubectl does. Raises `NoCluster` for any error in the file."""
     configuration = Configuration()
     try:
         load_kube_config(file, context, configuration)
@@ -142,14 +145,14 @@ def from_kubeconfig(file: str | None = None, context: str | None = None) -> Conf
         TypeError,
         ValueError,
     ) as error:  # the library checks little
-        raise NoCluster(f"not a kubeconfig: {' '.join(str(error).split())}") from error
+        raise NoCluster(f"not a kubeconfig: {one_line(error)}") from error
     if "://" not in configuration.host:
         raise NoCluster(f"server: wanted https://host:port, found {configuration.host}")
     return configuration
 
 
 def from_pod_or(kubeconfig: str | None) -> Configuration:
-    """Return the access from a kubeconfig, or else from the pod's service account. Raises `NoCluster`."""
+    """Return the configuration of a kubeconfig, or else of the pod's service account. Raises `NoCluster`."""
     if kubeconfig:
         return from_kubeconfig(kubeconfig)
     load_incluster_config(configuration := Configuration())

@@ -1,8 +1,8 @@
 """One kind of object in one namespace, listed once and then watched.
 
 The cache stores the result of `slim`: raw objects are ten times as large. Lists request the newest state, in pages: a
-list from the server's cache comes in one piece and may be older than an earlier one. The trap: a dead watch looks like
-a quiet one. Bookmarks come once a minute, the first after up to two, so longer silence ends the watch.
+list from the server's cache has no pages and may be older than an earlier one. The trap: a dead watch looks like a
+quiet one. Bookmarks arrive once a minute, the first within two minutes, so a longer silence ends the watch.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,11 +15,11 @@ from controllers.adapters.kube_api import ApiError, Json, KubeApi, Watch
 
 T = TypeVar("T")
 
-_PAGE = "50"  # objects: the memory of a page is never given back
-_SILENCE, _STALE = 130.0, 150.0  # seconds without an event until the watch is given up, and until objects are stale
-_SHORT_BREAK = 5.0  # seconds that a lost watch may take to come back before it is reported
+_PAGE = "50"  # objects; the process never returns a page's memory
+_SILENCE, _STALE = 130.0, 150.0  # seconds without an event until the watch is ended, and until objects are stale
+_SHORT_BREAK = 5.0  # seconds without a watch before this is reported
 _LONGEST_WAIT = 2.0
-_WATCH_SECONDS = (300, 600)  # how long the server keeps a watch: spread, so that they do not all end together
+_WATCH_SECONDS = (300, 600)  # duration of a watch on the server: random, so that watches do not all end together
 
 
 def pages(api: KubeApi, path: str, **query: str) -> Iterator[Json]:
@@ -32,29 +32,29 @@ def pages(api: KubeApi, path: str, **query: str) -> Iterator[Json]:
 
 
 class KubeCache(Generic[T]):
-    """`slim` returns the part of an object to keep, or None; `changed` is called when that part changes."""
+    """`slim` returns the part of an object to keep, or None; `changed` is called when a kept part changes."""
 
     def __init__(
         self, api: KubeApi, path: str, slim: Callable[[Json], T | None], changed: Callable[[], None], **selector: str
     ) -> None:
         self._api, self._path, self._selector, self._slim, self._changed = api, path, selector, slim, changed
-        self._kept: dict[str, T] = {}  # only this cache's thread writes it; for other threads, copying it is atomic
+        self._kept: dict[str, T] = {}  # only this cache's thread writes; copies by other threads are atomic
         self.revision = 0  # grows with every change
-        self._version = ""  # of the watch's last event; empty: to be listed
+        self._version = ""  # of the watch's last event; empty: list first
         self._why = "not listed yet"  # empty while a watch is open
         self._heard = monotonic()
-        self._broken = self._began = float("-inf")  # since when there is no watch, and since when one is being opened
+        self._broken = self._began = float("-inf")  # times when the watch was lost, and when the present attempt began
         self._watch: Watch | None = None
         self._closed = Event()
         self.start = Thread(target=self._run, name=f"watch {path}", daemon=True).start
 
     def close(self) -> None:
-        """Let the thread end: at once, or after the timeout of a hanging server."""
+        """End the thread: at once, or after the timeout if the server hangs."""
         self._closed.set()
         self.reconnect()
 
     def reconnect(self) -> None:
-        """Open a new watch after the last received event: events that a silent watch held back arrive at once."""
+        """Open a new watch from the last received event on: events that a silent watch missed arrive at once."""
         self._began = float("-inf")  # a requested end is no failure
         if self._watch is not None:
             self._watch.stop()
@@ -63,7 +63,7 @@ class KubeCache(Generic[T]):
         return self._kept.copy()
 
     def trouble(self) -> str:
-        """Return why the objects may be stale; empty if they are believed."""
+        """Return why the objects may be stale; empty if they are current."""
         why, silent = self._why, monotonic() - self._heard
         if why and monotonic() - self._broken > _SHORT_BREAK:
             return f"{self._path}: {why}"
@@ -78,13 +78,13 @@ class KubeCache(Generic[T]):
                 self._follow()
                 failures = (
                     0 if monotonic() - self._began > 1 else failures + 1
-                )  # or a server that ends every watch at once
+                )  # otherwise a server that ends every watch at once would make this loop spin
             except Exception as error:  # one malformed answer must not end the thread
                 failures = min(failures + 1, 10)
                 self._broken = self._broken if self._why else monotonic()
                 self._why = str(error) or repr(error)
                 if not (isinstance(error, ApiError) and error.status in (0, 429)):
-                    self._version = ""  # it has expired, or this server does not know it
+                    self._version = ""  # expired, or unknown to this server
 
     def _list(self) -> str:
         listed, page = dict[str, T](), Json()

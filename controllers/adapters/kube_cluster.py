@@ -1,7 +1,7 @@
-"""The cluster port on Kubernetes: caches, and one write per action, bound to the version that it was decided on.
+"""The cluster port on Kubernetes: caches, and one write per action, bound to the version on which it was decided.
 
-A pool is rebuilt only when a part of it changed. Deployments are read before their pods: an outdated version costs one
-refused write, outdated pods could cost a job.
+A pool is rebuilt only when one of its objects changed. Deployments are read before their pods: an outdated version
+costs one refused write, outdated pods could cost a job.
 """
 
 import math
@@ -44,9 +44,9 @@ from ebbtide.vocabulary.labels import CATEGORY, CLOSED_MINIMUM, DELETION_COST, F
 T = TypeVar("T")
 
 _CORE, _APPS, _POLICY = "/api/v1/namespaces", "/apis/apps/v1/namespaces", "/apis/policy/v1/namespaces"
-_ANOTHER = 2  # a number that the controller never intends
-_GOES_FIRST = "-1"  # below 0, the cost of a pod without the annotation
-_PASSING = (0, 401, 408, 429)  # no answer, an expired token, too slow, too many
+_ANOTHER = 2  # a number that the controller never writes
+_GOES_FIRST = "-1"  # below 0, the deletion cost of a pod without the annotation
+_PASSING = (0, 401, 408, 429)  # no answer, expired token, request timeout, too many requests
 
 
 class Measures:
@@ -58,7 +58,7 @@ class Measures:
         self._ending: dict[str, float] = {}
 
     def observe(self, namespace: str, pods: Mapping[str, Lifetime]) -> None:
-        """Take in the existing pods by uid; called at every change, from one thread for each namespace."""
+        """Compare existing pods, by uid, with the previous ones; called at each change, by one thread per namespace."""
         previous = self._previous.get(namespace, {})
         self._previous[namespace] = pods
         for uid in previous.keys() - pods.keys():
@@ -72,7 +72,7 @@ class Measures:
                 self._startups.append(pod_lifetime.startup.total_seconds())
 
     def p99(self) -> dict[str, float | None]:
-        """Return seconds; None while nothing was measured."""
+        """Return the 99th percentiles in seconds; None before the first measurement."""
         return {"drain": _p99(self._drains), "startup": _p99(self._startups)}
 
 
@@ -85,7 +85,7 @@ class _Inputs(NamedTuple):
 
 
 class KubeCluster:
-    """`last_error` is the server's message on the last write; empty if it was done."""
+    """`last_error` is the server's message on the last write; empty if it succeeded."""
 
     def __init__(
         self, api: KubeApi, config: ControllerConfig, *, may_write: Callable[[], bool], notify: Callable[[], None]
@@ -94,7 +94,7 @@ class KubeCluster:
         self._pools = {policy.name: policy for policy in config.pools}
         self._budgets = {policy.name: policy for policy in config.budgets}
         workers, apps = {policy.namespace for policy in config.pools}, {policy.namespace for policy in config.budgets}
-        # Without a selector, so that no lost label can hide a worker.
+        # These caches have no selector, so that a worker that lost a label is not overlooked.
         self._deployments = {
             ns: KubeCache(api, f"{_APPS}/{ns}/deployments", _deployments_of(config, ns), notify) for ns in workers
         }
@@ -108,7 +108,7 @@ class KubeCluster:
         }
         kinds: list[dict[str, KubeCache[Any]]] = [self._deployments, self._sets, self._pods, self._pdbs]
         self._caches = [cache for kind in kinds for cache in kind.values()]
-        # A team may delete its namespace, or the rights in it: no other namespace depends on that.
+        # A team may delete its namespace, or our rights in it. This must not affect other namespaces.
         adopted = [*(p for p in config.pools if p.adopted), *(b for b in config.budgets if b.object_name is not None)]
         self._teams: dict[str, list[KubeCache[Any]]] = {
             policy.namespace: [kind[policy.namespace] for kind in kinds if policy.namespace in kind]
@@ -136,7 +136,7 @@ class KubeCluster:
             cache.close()
 
     def trouble(self) -> str:
-        """Return why the caches are not believed, except those of teams' namespaces; empty if they are."""
+        """Return why a cache may be stale, except those of teams' namespaces; empty if all are current."""
         return next(filter(None, (cache.trouble() for cache in self._own_caches)), "")
 
     def _team_troubles(self) -> dict[str, str]:
@@ -160,7 +160,7 @@ class KubeCluster:
             self._send(action)
         except ApiError as error:
             self.last_error = str(error)
-            if error.status == 409 and isinstance(action, Scale):  # it was decided on an outdated state
+            if error.status == 409 and isinstance(action, Scale):  # the decision was based on an outdated state
                 self._catch_up(self._pools[action.pool].namespace)
             return outcome_of(error)
         return Outcome.DONE
@@ -193,7 +193,7 @@ class KubeCluster:
             caches[namespace].reconnect()
 
     def _check_pods(self, name: str) -> None:
-        """Check that a lowering was decided on the existing pods: a watch may be connected and silent.
+        """Check that a scale-down is based on the pods that exist: a watch may be connected but silent.
 
         Raises `ApiError`: a conflict if the pods differ.
         """
@@ -214,7 +214,7 @@ class KubeCluster:
             name, body = action.budget, {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}
             policy = _named(self._budgets, name)
             path = f"{_POLICY}/{policy.namespace}/poddisruptionbudgets/{policy.pdb}"
-            # Without its uid an apply would recreate a budget that has just been deleted.
+            # Without the uid, an apply would recreate a budget that has just been deleted.
             metadata = {"uid": self._uids[name]} if name in self._uids else {}
             spec = _written(action.max_unavailable, policy)
         else:
@@ -239,7 +239,7 @@ def _deployments_of(config: ControllerConfig, namespace: str) -> Callable[[Json]
 
 
 def as_maximum(seen: ObservedBudget, policy: BudgetPolicy) -> ObservedBudget:
-    """Return a budget with a minimum as one with a maximum. Any other minimum than the two intended ones is written."""
+    """Convert a budget with a minimum to one with a maximum. A minimum that we never write becomes 2."""
     if policy.open_minimum is None:
         return seen
     meanings: dict[int | None, int] = {CLOSED_MINIMUM: 0, policy.open_minimum: 1}
@@ -259,7 +259,7 @@ def outcome_of(error: ApiError) -> Outcome:
 
 
 def _pool(inputs: _Inputs) -> ObservedPool:
-    seen, active = inputs.stored.seen, [stored.seen for stored in inputs.sets if stored.seen]  # two of them: a rollout
+    seen, active = inputs.stored.seen, [stored.seen for stored in inputs.sets if stored.seen]  # two: a rollout
     settled = seen.settled and active == ([seen.replicas] if seen.replicas else [])
     pods = tuple(sorted((stored.seen for stored in inputs.pods), key=attrgetter("name")))
     return replace(seen, settled=settled, pods=pods)
@@ -279,5 +279,5 @@ def _named(policies: Mapping[str, T], name: str) -> T:
 
 
 def _p99(durations: Iterable[float]) -> float | None:
-    ordered = sorted([*durations])  # a copy first: the loop may add to it meanwhile
+    ordered = sorted([*durations])  # copied first, since the loop may add durations meanwhile
     return ordered[math.ceil(0.99 * len(ordered)) - 1] if ordered else None

@@ -1,4 +1,4 @@
-"""The cached parts of the scaler's objects. Pure. Any field may be missing (a number is then 0); none is refused."""
+"""The cached parts of the scaler's objects. Pure. Fields may be missing (a number is then 0); no object is refused."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from ebbtide.vocabulary.labels import DELETION_COST
 
 T_co = TypeVar("T_co", covariant=True)
 
-_PHASES = {"Pending": PodPhase.PENDING, "Succeeded": None, "Failed": None}  # one that ended is no capacity
+_PHASES = {"Pending": PodPhase.PENDING, "Succeeded": None, "Failed": None}  # an ended pod is no capacity
 _USUAL_WAITS = ("ContainerCreating", "PodInitializing")  # any other wait of a container is a failure
 
 
@@ -26,21 +26,21 @@ class Stored(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class StoredPool(Stored[ObservedPool]):
-    selector: str  # that all its pods match; its `matchExpressions` are left out
+    selector: str  # from `matchLabels` only, so it matches all pods of the pool
 
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
     ending: bool
-    startup: timedelta | None  # from creation to ready; None until then
+    startup: timedelta | None  # from creation to ready; None before it is ready
 
 
 def deployment(item: Json, writers: ReplicaWriters) -> StoredPool:
-    """Keep a Deployment as a pool without pods, settled as far as the Deployment alone shows."""
+    """Convert a Deployment to a pool without pods; `settled` considers only the Deployment."""
     metadata, spec, refusal = item["metadata"], item["spec"], _condition(item, "ReplicaFailure")
     replicas, labels = spec.get("replicas", 0), Json(spec.get("selector", {}).get("matchLabels") or ())
     version, hold = metadata["resourceVersion"], hold_of(_annotations(metadata))
-    # Each refused pod has another name, but the same refusal must have the same text.
+    # The message contains the name of the refused pod, but the same refusal must have the same text.
     refused = refusal.get("message", "refused").rpartition(" is forbidden: ")[2] if refusal else ""
     existing: int = item.get("status", {}).get("replicas", 0)
     settled = _observed(item) and (bool(refusal) or existing == replicas)
@@ -52,7 +52,7 @@ def deployment(item: Json, writers: ReplicaWriters) -> StoredPool:
 
 
 def replica_set(item: Json) -> Stored[int]:
-    """Keep the pods that a ReplicaSet requests or still has; -1 until it has observed its newest spec."""
+    """Return the number of pods that a ReplicaSet requests or still has; -1 until it has observed its newest spec."""
     requested, existing = item["spec"].get("replicas", 0), item.get("status", {}).get("replicas", 0)
     return _stored(item["metadata"], max(requested, existing) if _observed(item) else -1)
 
@@ -75,12 +75,12 @@ def pod(item: Json) -> Stored[ObservedPod] | None:
 
 
 def _grace(pod: Json) -> int:
-    """Return the seconds that a stopped pod gets, of a pod or a template."""
+    """Return the grace period in seconds, of a pod or a pod template."""
     return pod.get("spec", {}).get("terminationGracePeriodSeconds", 0)
 
 
 def _is_unreachable(item: Json) -> bool:
-    """On a silent node the node controller changes `Ready` alone; a kubelet changes `ContainersReady`, too."""
+    """If a node is silent, the node controller changes only `Ready`; a kubelet would also change `ContainersReady`."""
     ungated = not item["spec"].get("readinessGates")
     return ungated and bool(_condition(item, "Ready", "False") and _condition(item, "ContainersReady"))
 
@@ -99,7 +99,7 @@ def _states(containers: Sequence[Json] | None) -> list[Json]:
 
 
 def budget(item: Json) -> Stored[ObservedBudget]:
-    """A percentage counts by its number, `minAvailable` counts as open; without either no disruption is allowed."""
+    """A percentage counts as its number, and `minAvailable` counts as open; a budget with neither is closed."""
     metadata, spec = item["metadata"], item["spec"]
     least, hold, version = spec.get("minAvailable"), hold_of(_annotations(metadata)), metadata["resourceVersion"]
     number = str(spec.get("maxUnavailable", int("minAvailable" in spec))).rstrip("%")

@@ -1,8 +1,8 @@
 """Leader election on an existing Lease: only its holder acts.
 
 Clocks of two machines are never compared. This process's hold ends by its monotonic clock, counted from *before* the
-renewal was sent; another's hold ends when it has been observed unchanged for its entire duration. So a process that was
-frozen wakes up without the Lease, and `held` is checked before every write.
+renewal was sent; another process's hold ends when the Lease has been observed unchanged for its entire duration. So a
+process that was frozen wakes up without the Lease, and `held` is checked before every write.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ Now: TypeAlias = Callable[[], float]  # seconds
 
 
 class Lease:
-    """`duration` is in seconds; `holder` is the last observed one (empty: none); `why` says why it is out of reach."""
+    """`duration` is in seconds; `holder` is the last observed holder (empty: none); `why`: why it is unreachable."""
 
     def __init__(
         self, api: KubeApi, namespace: str, me: str, name: str = CONTROLLER, duration: int = 15, clock: Now = monotonic
@@ -29,14 +29,14 @@ class Lease:
         self._renew, self._retry = duration / 3, duration / 7.5
         self._margin = duration / 5  # a write that `held` allowed may take a while to arrive
         self._deadline = float("-inf")
-        self._acquired = ""  # distinguishes this process from an earlier one of the same name
-        self._lease: Json | None = None  # as last written, so that a renewal is one request
-        self._theirs: tuple[Json, float] = ({}, float("-inf"))  # another's hold, and since when it is unchanged
+        self._acquired = ""  # distinguishes this process from an earlier process of the same name
+        self._lease: Json | None = None  # the last written Lease, so that a renewal is one request
+        self._theirs: tuple[Json, float] = ({}, float("-inf"))  # another process's hold, and since when it is unchanged
         self._ended = Event()
         self._thread: Thread | None = None
 
     def start(self, changed: Callable[[], None]) -> None:
-        """Compete until `release`; call `changed` when the Lease is won, lost, out of reach or has another holder."""
+        """Compete until `release`; call `changed` when the Lease is won, lost or unreachable, or has another holder."""
         self._thread = Thread(target=self._run, args=(changed,), name="lease", daemon=True)
         self._thread.start()
 
@@ -44,7 +44,7 @@ class Lease:
         return not self._ended.is_set() and self._clock() < self._deadline
 
     def release(self) -> None:
-        """Give the Lease back, so that a successor need not wait; wait only briefly for the server."""
+        """Release the Lease, so that a successor need not wait; wait only briefly for the server."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join(self._retry)
@@ -81,7 +81,7 @@ class Lease:
         return spec.get("holderIdentity") == self._identity and spec.get("acquireTime") == self._acquired
 
     def _theirs_for(self, spec: Json) -> float:
-        """Return the seconds for which another's hold must still be respected."""
+        """Return the seconds for which another process's hold must still be respected."""
         self.holder = spec.get("holderIdentity") or ""
         if not self.holder:
             return 0

@@ -1,7 +1,7 @@
-"""A plain list whose consumers move each job to a processing list (BLMOVE): a popped job would be in no key at all.
+"""A plain list whose consumers move each job to a processing list (BLMOVE): a job that is popped would be in no key.
 
-A list per consumer and a heartbeat (`ebbtide.jobs.list_worker`) distinguish a dead consumer's jobs from running ones,
-and idle pods from busy ones; one shared processing list does neither. See docs/reference/backends.md.
+A processing list per consumer and a heartbeat (`ebbtide.jobs.list_worker`) distinguish a dead consumer's jobs from
+running ones, and idle pods from busy ones; one shared processing list does neither. See docs/reference/backends.md.
 """
 
 from controllers.adapters.backend import Backend

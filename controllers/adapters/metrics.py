@@ -32,7 +32,7 @@ Sample: TypeAlias = tuple[Mapping[str, str], float | None]
 
 
 class Meter:
-    """Keeps the last report of the leader, and accumulates the counters."""
+    """Stores the leader's last report, and accumulates the counters."""
 
     def __init__(self) -> None:
         self.report: ReconcileReport | None = None  # None: this process is not the leader

@@ -1,6 +1,6 @@
-"""Faults of the way to Redis, examined once at the start: one line per fault, with its remedy.
+"""Faults in the connection to Redis, checked once at start: one line per fault, with a remedy.
 
-A fault stops nothing: the pools concerned are held until a reading succeeds.
+A fault does not stop the process: the affected pools are held until a reading succeeds.
 """
 
 import socket
@@ -17,7 +17,7 @@ from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint
 
 
 def probe(config: ControllerConfig, environment: Mapping[str, str]) -> list[str]:
-    """Return the faults of the config's Redis and of its pools' queues."""
+    """Return the faults of the config's Redis and of the pools' queues."""
     endpoint = config.redis
     try:
         with connect(endpoint, environment) as client:
@@ -61,7 +61,7 @@ def _queue_faults(client: Redis, config: ControllerConfig) -> Iterator[str]:
 
 
 def _uses_other_protocol(endpoint: RedisEndpoint) -> bool:
-    """Return True if TLS is on although it should be off, or the reverse. Sends no secret, so it trusts any server."""
+    """Return True if only one of server and endpoint uses TLS. No secret is sent, so any server is trusted."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:

@@ -1,8 +1,8 @@
 """Connections to Redis that report errors at once, and messages for these errors.
 
-By default the client library retries ten times with growing pauses: a dead server would take seconds to report. The
-caller decides when to try again. With Sentinels, every new connection asks them for the primary, without a password and
-with the same TLS settings.
+By default the client library retries ten times with growing pauses: it would report a dead server only after seconds.
+Here the caller decides when to try again. With Sentinels, every new connection queries them for the primary, without a
+password and with the same TLS settings.
 """
 
 import ssl
@@ -32,7 +32,7 @@ def connect(endpoint: RedisEndpoint, environment: Mapping[str, str]) -> Redis:
         "socket_timeout": SOCKET_TIMEOUT,
         "socket_connect_timeout": SOCKET_TIMEOUT,
         "retry": None,  # the default is ten times
-        "driver_info": None,  # naming the library would require another right
+        "driver_info": None,  # sending the library's name would require another right
         "maint_notifications_config": MaintNotificationsConfig(enabled=False),  # likewise
     }
     if endpoint.tls:
@@ -42,7 +42,7 @@ def connect(endpoint: RedisEndpoint, environment: Mapping[str, str]) -> Redis:
             "ssl_check_hostname": True,
             "ssl_ca_certs": endpoint.ca_file,
         }
-    password = password or None  # "": Redis requires none
+    password = password or None  # "": Redis requires no password
     access: dict[str, Any] = {"username": endpoint.username, "password": password, "db": endpoint.db, **options}
     if not endpoint.sentinels:
         return Redis(host=endpoint.host, port=endpoint.port, decode_responses=True, **access)
@@ -51,7 +51,7 @@ def connect(endpoint: RedisEndpoint, environment: Mapping[str, str]) -> Redis:
     return sentinel.master_for(endpoint.sentinel_service, decode_responses=True, **access)
 
 
-_MESSAGES: Mapping[type[exceptions.RedisError], str] = {  # the first match counts; a plain RedisError is complete
+_MESSAGES: Mapping[type[exceptions.RedisError], str] = {  # the first match counts; a plain RedisError needs no prefix
     exceptions.AuthenticationError: "Redis refused the user name or password: ",
     exceptions.NoPermissionError: "Redis user lacks a right (docs/reference/queues.md lists them): ",
     exceptions.BusyLoadingError: "Redis is still loading its data: ",
@@ -69,7 +69,7 @@ def explain(error: exceptions.RedisError) -> str:
 
 
 def _explain_tls(error: BaseException | None) -> str:
-    """Explain the fault of a TLS handshake, which the library keeps as the context of its error."""
+    """Explain a failed TLS handshake. The library stores it as the context of its own error."""
     while error is not None and not isinstance(error, ssl.SSLError):
         error = error.__cause__ or error.__context__
     if error is None:

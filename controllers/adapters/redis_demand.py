@@ -1,6 +1,6 @@
 """Demand read from Redis: each framework's queues by one script, in chunks, over one connection.
 
-Every fault becomes an `Unknown` with its reason; then no read is tried for up to two seconds, so that a frozen server
+Every fault becomes an `Unknown` with a reason. After it no read is tried for up to two seconds, so that a frozen server
 does not make every reconcile wait for a timeout. Commands are packed once, because packing ten thousand names in Python
 takes longer than Redis takes to answer.
 """
@@ -32,20 +32,20 @@ _REFUSED: Mapping[str, str] = {
     "huey": "a running task is in no key of Redis",
 }
 
-QUEUES_PER_CALL = 200  # keeps other clients' waits short
-CALLS_AHEAD = 2  # sent before the first reply is read: the server is never idle, and never has a long queue
+QUEUES_PER_CALL = 200  # so that other clients wait only briefly
+CALLS_AHEAD = 2  # calls sent before the first reply is read: the server is never idle, and its queue stays short
 LONGEST_PAUSE = 2.0  # seconds between two tries after an error
 _NONE = timedelta()
 _EMPTY = Known(waiting=0, in_transit=0, running=0)
 
 OnTime: TypeAlias = Callable[[datetime], None]
-_Chunk: TypeAlias = tuple[Sequence[PoolName], Sequence[bytes]]  # the pool of each queue of the call; the packed call
-_Row: TypeAlias = Sequence[Any]  # of a queue, as `backend` describes it, or the sum of several
+_Chunk: TypeAlias = tuple[Sequence[PoolName], Sequence[bytes]]  # the pool of each queue in the call; the packed call
+_Row: TypeAlias = Sequence[Any]  # a queue's row as `backend` describes it, or the sum of several rows
 _NOTHING: _Row = (*(0,) * 7, "", ())
 
 
 class UnknownSource(ValueError):
-    """The kind of a pool's demand source cannot be read; the message says why."""
+    """This release cannot read the kind of a pool's demand source; the message has the reason."""
 
 
 @dataclass
@@ -59,11 +59,11 @@ class RedisDemand:
     trust: Trust = field(default_factory=Trust)
     monotonic: Callable[[], float] = time.monotonic
     on_time: OnTime = lambda _: None
-    calls: int = field(default=0, init=False)  # of the script, for the metrics
+    calls: int = field(default=0, init=False)  # calls of the script, for the metrics
     _sha: str = field(default="", init=False)
     _command: str = field(default="EVALSHA_RO", init=False)
     _plan: tuple[Sequence[PoolName], Sequence[_Chunk]] = field(default=((), ()), init=False)
-    _trouble: tuple[float, str] = field(default=(float("-inf"), ""), init=False)  # until when no read is tried, and why
+    _trouble: tuple[float, str] = field(default=(float("-inf"), ""), init=False)  # no read is tried until then; reason
 
     def read(self, pools: Sequence[PoolName]) -> Mapping[PoolName, Reading]:
         if self.monotonic() >= self._trouble[0]:
@@ -103,7 +103,7 @@ class RedisDemand:
                     reply = json.loads(raw.decode("utf-8", "replace"))
                     readings |= self._judge(chunks[number - CALLS_AHEAD][0], reply, at)
         except BaseException:
-            link.disconnect()  # pending replies must not answer the next call; Sentinels are to be asked again
+            link.disconnect()  # pending replies must not answer the next call; Sentinels must be queried again
             raise
         finally:
             self.connection.connection_pool.release(link)
@@ -111,7 +111,7 @@ class RedisDemand:
         return readings
 
     def _chunks(self, pools: Sequence[PoolName], link: AbstractConnection) -> Iterator[_Chunk]:
-        """Yield the calls: the first also describes the server; a pool's queues are never split."""
+        """Yield the calls: the first one also describes the server; a pool's queues are never split between calls."""
         chunks: list[list[tuple[PoolName, str]]] = [[]]
         count = 0
         for pool in pools:
@@ -126,7 +126,7 @@ class RedisDemand:
             yield tuple(owner for owner, _ in chunk), link.pack_command(self._command, *arguments)
 
     def _judge(self, owners: Sequence[PoolName], reply: Sequence[Any], at: float) -> dict[PoolName, Reading]:
-        """Return the readings of one call. Raises `RedisError` if this server's answers cannot be used."""
+        """Return the readings of one call. Raises `RedisError` if the server's answers cannot be used."""
         seconds, microseconds, server, places, rows, failures, texts = reply
         now = datetime.fromtimestamp(seconds, UTC).replace(microsecond=microseconds)
         if server:
@@ -155,7 +155,7 @@ class RedisDemand:
         return readings | {owners[place - 1]: Unknown(why) for place, why in failed}
 
     def _compared(self, pool: PoolName, row: _Row, counts: Known, texts: Sequence[str]) -> tuple[str, Known]:
-        """Return why the row or its comparison with the pool is in doubt, and the counts with the workers' warnings."""
+        """Return why the row is in doubt, by itself or compared with the pool, and the counts with the warnings."""
         doubt, reports = row[len(_NOTHING) :]
         if pool not in self.policies:
             return doubt, counts
@@ -179,7 +179,7 @@ class RedisDemand:
 
 
 def _sum(rows: Sequence[_Row]) -> _Row:
-    """Add up the rows of a pool's queues: there may be hundreds, and a worker of several appears under each."""
+    """Add up the rows of a pool's queues. There may be hundreds; a worker of several queues appears in each row."""
     counts = map(sum, zip(*(row[:7] for row in rows), strict=True))
     oldest = min((row[7] for row in rows if row[7]), default="")
     reporting = [row for row in rows if len(row) > len(_NOTHING)]
@@ -189,7 +189,7 @@ def _sum(rows: Sequence[_Row]) -> _Row:
 
 
 def _age(oldest: str | float, now: datetime) -> timedelta | None:
-    """Return the age, or None if it is unknown: a deleted job has no time, and that is not an age of zero."""
+    """Return the age, or None if it is unknown: a deleted job has no time, which does not mean an age of zero."""
     try:
         then = datetime.fromisoformat(oldest) if isinstance(oldest, str) else datetime.fromtimestamp(oldest, UTC)
     except (ValueError, OverflowError, OSError):
@@ -250,7 +250,7 @@ def backend_of(kind: str, keys: CeleryKeys | None = None, node_startup: timedelt
 
 
 def prefixes_to_watch(config: ControllerConfig) -> tuple[str, ...]:
-    """Return the key prefixes whose changes concern a pool, for the listener."""
+    """Return the prefixes of keys whose changes affect a pool, for the listener."""
     prefixes = {
         prefix for backend, pools in by_backend(config) for pool in pools for prefix in backend.wakes(pool.queues)
     }

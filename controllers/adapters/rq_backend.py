@@ -1,6 +1,6 @@
-"""RQ's keys, read without RQ, whose counters clean up, retry or fail jobs as they count: docs/reference/queues.md.
+"""RQ's keys, read without RQ, since RQ's counters clean up, retry or fail jobs as they count: docs/reference/queues.md.
 
-Most of ten thousand queues are empty: one EXISTS over all of a queue's keys shows that, and when to stop reading.
+Most of ten thousand queues are empty: one EXISTS over all keys of a queue shows this, and when no more keys are needed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -87,7 +87,7 @@ _ENDS = {"burst": "--burst", "max_jobs": "--max-jobs", "max_idle_time": "--max-i
 
 
 def contradictions(reports: Sequence[str], pool: PoolPolicy) -> tuple[str, str]:
-    """Compare what workers registered with the pool; return warnings. The counts are never in doubt."""
+    """Compare the workers' reports with the pool; return warnings. RQ's counts are never in doubt."""
     warnings: dict[str, None] = {}
     unscheduled = bool(reports)
     for report in reports:
@@ -102,12 +102,12 @@ def contradictions(reports: Sequence[str], pool: PoolPolicy) -> tuple[str, str]:
     return "", "; ".join(warnings)
 
 
-@lru_cache(maxsize=8192)  # each worker's report is read many times a second, and stays the same
+@lru_cache(maxsize=8192)  # each worker's report is read many times a second and does not change
 def _judged(report: str, ours: tuple[str, ...], safe_stop: bool) -> tuple[bool, Mapping[str, None]]:  # noqa: FBT001 - as the policy has it
     """Return True if the worker has no scheduler, and warnings.
 
-    A report is the safe worker's JSON, empty of another class or an older release; in front of it a line with RQ's
-    own list of queues, separated by commas, unless that is the one queue that was read.
+    A report is the safe worker's JSON; it is empty for another worker class or an older release. A line before the JSON
+    lists the worker's queues as RQ stores them, separated by commas, unless they are just the queue that was read.
     """
     queues, _, text = report.rpartition("\n")
     options = parsed(text)
@@ -120,7 +120,7 @@ def _judged(report: str, ours: tuple[str, ...], safe_stop: bool) -> tuple[bool, 
     return options.get("with_scheduler") is False, dict.fromkeys(warnings)
 
 
-# Not one prefix per queue: the server compares every written key with every prefix, and refuses overlapping ones.
+# Not one prefix per queue: Redis compares every written key with every prefix, and refuses overlapping prefixes.
 RQ = Backend(
     kind="rq",
     lua=_LUA,

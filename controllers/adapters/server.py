@@ -13,7 +13,7 @@ NOT_FOUND: Page = 404, "text/plain", "try /status, /metrics, /healthz or /readyz
 
 
 def verdict(why_not: str) -> Page:
-    """Return a probe's page: no reason against it means yes."""
+    """Return a probe's page; an empty `why_not` means success."""
     return 503 if why_not else 200, "text/plain", f"{why_not or 'ok'}\n"
 
 
@@ -30,7 +30,7 @@ class Server(ThreadingHTTPServer):
         threading.Thread(target=self.serve_forever, name="server", daemon=True).start()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore clients that disconnect; print any other error in full, since it is a bug."""
+        """Ignore clients that disconnect; print any other error with its traceback, since it is a bug."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
@@ -53,4 +53,4 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815 - the library's own name
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's own name
-        """Log nothing: probes come every few seconds."""
+        """Log no requests: probes come every few seconds."""

@@ -1,9 +1,9 @@
 """Trust in a Redis that answers "empty".
 
-After a restart, a failover or a flush the queues read empty while jobs still run. Then only the pods know better: the
+After a restart, a failover or a flush the queues may read as empty while jobs still run. Then only the workers know:
 readings stay untrusted until every earlier host has reported idle again, or until a limit has passed, since a deleted
-host never reports. A host without a report counts as busy in any case. A host of several workers reports with all of
-them: after a flush the idle ones register at once, a busy one perhaps only after its job ends.
+host never reports. A host without a report counts as busy in any case. A host with several workers counts as idle only
+when all of them report: after a flush idle workers register at once, a busy one perhaps only after its job.
 """
 
 from collections import Counter
@@ -22,13 +22,13 @@ class Trust:
         self._limit = limit.total_seconds()
         self._identity, self._queues_known = "", 0
         self._hosts: dict[PoolName, Mapping[str, int]] = {}  # each pool's hosts, and the number of registered workers
-        self._crews: dict[PoolName, dict[str, int]] = {}  # the same before the last change, until all are back
+        self._crews: dict[PoolName, dict[str, int]] = {}  # the same before a change, until all are back
         self._suspects: dict[PoolName, set[str]] = {}
         self._why, self._revealed, self._until = (
             "",
             -1.0,
             -1.0,
-        )  # when a change was noticed, and until when it costs trust
+        )  # reason; time at which a change was noticed; time until which readings are untrusted
 
     def observe_server(self, identity: str, queues_known: int, at: float) -> None:
         why = ""
@@ -45,14 +45,14 @@ class Trust:
         self._identity, self._queues_known = identity, queues_known
 
     def concerned(self, pools: Set[PoolName], at: float) -> Set[PoolName]:
-        """Return the pools whose doubt must be examined even if their queues are empty; most need no examination."""
+        """Return the pools that must be checked for doubt even if their queues are empty; most pools need no check."""
         return pools if at == self._revealed or self._suspects else pools & self._hosts.keys()
 
     def doubts(self, pool: PoolName, workers: Sequence[tuple[str, bool]], at: float) -> str | None:
-        """Return why this pool's reading is not trusted now, given its hosts and their idleness; None if it is."""
+        """Return why this pool's reading is not trusted, given its hosts and their idleness; None if it is trusted."""
         suspects = self._suspects.get(pool, set())
         suspects -= self.idle_hosts(pool, workers)
-        # The reading that reveals the change is untrusted in any case: it ends the series of trusted ones.
+        # The reading that reveals the change is untrusted in any case: it ends the series of trusted readings.
         if at == self._revealed or (suspects and at < self._until):
             return f"{self._why} ({len(suspects)} hosts to go)"
         self._suspects.pop(pool, None)
@@ -62,7 +62,7 @@ class Trust:
         return None
 
     def idle_hosts(self, pool: PoolName, workers: Sequence[tuple[str, bool]]) -> frozenset[str]:
-        """Return the hosts on which every worker reports idle, and as many have registered as before a change."""
+        """Return the hosts whose workers all report idle and, after a change, are as many as before."""
         verdict: dict[str, bool] = {}
         for host, idle in workers:
             verdict[host] = verdict.get(host, True) and idle

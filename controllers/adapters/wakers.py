@@ -1,7 +1,7 @@
-"""Redis reports which keys were written, so that a queue is read soon after it changed.
+"""Notifications from Redis about written keys, so that a queue is read soon after it changes.
 
-An event is a reason to read sooner, never a fact: a lost event costs a resync interval, an extra one costs a reading.
-RESP3 carries replies and events on one connection, so that no second connection can fail unnoticed.
+An event is only a reason to read sooner: a lost event costs a resync interval, an extra one costs a reading. RESP3
+carries replies and events on one connection, so that no second connection can fail unnoticed.
 """
 
 import random
@@ -14,16 +14,17 @@ from redis import Redis
 from redis.connection import AbstractConnection
 from redis.exceptions import RedisError, ResponseError, TimeoutError  # noqa: A004 - the library's own name
 
-LOOK = 0.2  # seconds in which a closed listener notices
-SILENCE = 5.0  # seconds until a ping; after as many more without an answer the connection is dead
-POLL, RETRY = 0.075, 60.0  # seconds between events while Redis reports none, and until tracking is tried again
-MOST_PREFIXES = 100  # the server compares each written key with each of them
+LOOK = 0.2  # seconds until the listener notices that it was closed
+SILENCE = 5.0  # seconds without an event until a ping, and then until the connection counts as dead
+POLL, RETRY = 0.075, 60.0  # seconds between notifications without tracking, and until tracking is tried again
+MOST_PREFIXES = 100  # the server compares each written key with each prefix
 
 
 class TrackingListener:
-    """Notifies when keys with these prefixes change, and at every new or lost connection: events in between are lost.
+    """Notifies when keys with these prefixes change, and when the connection is lost or made, since events may be lost.
 
-    If Redis refuses tracking (too old, or a missing right), it notifies at a fixed interval and retries now and then.
+    If Redis refuses tracking (too old, or a missing right), the listener notifies at a fixed interval and retries every
+    `RETRY` seconds.
     """
 
     def __init__(self, connect: Callable[[], Redis], prefixes: Iterable[str], notify: Callable[[], None]) -> None:
@@ -79,7 +80,7 @@ class TrackingListener:
 
 
 def _covering(prefixes: Iterable[str]) -> list[str]:
-    """Drop prefixes that another covers, which the server refuses. Too many become the prefix of every key."""
+    """Drop prefixes that another one covers, since the server refuses them. Replace too many by the empty prefix."""
     chosen: list[str] = []
     for prefix in sorted(prefixes):
         if not chosen or not prefix.startswith(chosen[-1]):

@@ -1,6 +1,6 @@
-"""Reports of workers, as JSON, compared with their pool: the warnings that do not depend on the framework.
+"""Comparison of workers' reports, which are JSON, with their pool: warnings that do not depend on the framework.
 
-Any client may write to Redis, so a report may hold anything.
+Any client may write to Redis, so a report may contain anything.
 """
 
 import json
@@ -13,7 +13,7 @@ _LONGEST_NAME = 100
 _SIGTERM = "SIGTERM"
 
 
-@lru_cache(maxsize=4096)  # a report is read many times a second, and changes with its worker
+@lru_cache(maxsize=4096)  # a report is read many times a second, and changes only with its worker
 def parsed(text: str) -> Mapping[str, Any]:
     try:
         report = json.loads(text)
@@ -23,7 +23,7 @@ def parsed(text: str) -> Mapping[str, Any]:
 
 
 def number(report: Mapping[str, Any], name: str) -> float:
-    """Return the number, or 0 without a sensible one."""
+    """Return the number, or 0 if it is missing or not sensible."""
     value = report.get(name)
     return value if isinstance(value, int | float) and abs(value) <= _MAX_NUMBER else 0
 
@@ -54,7 +54,7 @@ def ends_by_itself(option: str) -> str:
 
 
 def unsafe_stop(report: Mapping[str, Any]) -> Iterator[str]:
-    """Yield why a worker of a pool with a safe stop does not stop safely."""
+    """Yield the reasons for which a worker does not stop safely; the pool declares `safeStop`."""
     signals = report.get("signals")
     if not isinstance(signals, dict):
         return

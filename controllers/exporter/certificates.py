@@ -1,9 +1,9 @@
 """Expiry of the certificates of TLS endpoints, read from each endpoint at most once an hour.
 
-A certificate is read without being verified: nothing is sent to the endpoint, and only one date is taken from it. An
-alert on an expired certificate must not fall silent because the certificate is no longer trusted. So no CA is needed
-either. The last expiry is reported until another is read: a server that is down for a while returns with the same
-certificate.
+A certificate is read without verification: nothing is sent to the endpoint, and only one date is read from the
+certificate. An alert on an expired certificate must not stop because the certificate is no longer trusted. So no CA is
+needed either. The last expiry is reported until a new one is read: a server that is down for a while returns with the
+same certificate.
 """
 
 import socket
@@ -15,13 +15,13 @@ from time import monotonic
 
 _HOUR = 3600.0  # seconds
 _PATIENCE = 5.0  # seconds for each step of the connection
-_LOOK = 5.0  # seconds until new endpoints are read
+_LOOK = 5.0  # seconds between two checks for endpoints to read
 
 _SEQUENCE, _UTC_TIME, _GENERALIZED_TIME, _VERSION = 0x30, 0x17, 0x18, 0xA0
 
 
 class Certificates:
-    """`ends`: expiry by endpoint; `whys`: why the last read failed. Both are replaced, never changed in place."""
+    """`ends`: expiry by endpoint; `whys`: error of the last read. Both are replaced, never changed in place."""
 
     def __init__(self, read: Callable[[str], datetime] | None = None, clock: Callable[[], float] = monotonic) -> None:
         self.ends: dict[str, float] = {}
@@ -38,7 +38,7 @@ class Certificates:
         self._endpoints = endpoints
 
     def look(self) -> None:
-        """Read the endpoints whose last read is an hour ago."""
+        """Read the endpoints whose last read was at least an hour ago."""
         endpoints = self._endpoints
         for endpoint in endpoints:
             if self._clock() - self._read_at.get(endpoint, float("-inf")) < _HOUR:
@@ -53,14 +53,14 @@ class Certificates:
         self.whys = {endpoint: why for endpoint, why in self.whys.items() if endpoint in endpoints}
 
     def run(self, wait: Callable[[float], bool]) -> None:
-        """Read until `wait`, which takes seconds, returns True."""
+        """Read repeatedly until `wait`, which receives seconds, returns True."""
         self.look()
         while not wait(_LOOK):
             self.look()
 
 
 def end_of(endpoint: str, patience: float = _PATIENCE) -> datetime:
-    """Read the expiry from `host:port`. Raises OSError if nothing answers in TLS, ValueError without a certificate."""
+    """Read the expiry from `host:port`. Raises OSError if TLS fails, ValueError without a certificate."""
     host, _, port = endpoint.rpartition(":")
     host = host.strip("[]")
     context = ssl.create_default_context()
@@ -76,9 +76,9 @@ def end_of(endpoint: str, patience: float = _PATIENCE) -> datetime:
 
 
 def not_after(der: bytes) -> datetime:
-    """Parse the expiry of an X.509 certificate; the standard library does so only for trusted ones. Raises ValueError.
+    """Parse the expiry of an X.509 certificate; the standard library parses only trusted ones. Raises ValueError.
 
-    Source: RFC 5280, 4.1. The signed part holds: version (optional), number, algorithm, issuer, validity.
+    Source: RFC 5280, 4.1. The signed part contains: version (optional), number, algorithm, issuer, validity.
     """
     signed = _element(_element(der, 0)[1], 0)[1]
     tag, _, at = _element(signed, 0)

@@ -1,4 +1,4 @@
-"""The exporter's metrics as text. Pure. Unknown objects are None, and the metrics that depend on them are omitted."""
+"""The exporter's metrics as text. Pure. Objects that are unknown are None; metrics that depend on them are omitted."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -18,7 +18,7 @@ class ClusterObjects:
     pods: Collection[Pod] | None
     hpas: Collection[Hpa] | None
     cronjobs: Collection[ClosingJob] | None
-    workloads: Collection[str] | None  # those that the workload controller put to sleep
+    workloads: Collection[str] | None  # workloads that the workload controller put to sleep
 
 
 def text(
@@ -28,7 +28,7 @@ def text(
     rules: Collection[AdoptedRule] = (),
     sleepers: Collection[str] = (),
 ) -> str:
-    """Render the families that describe the cluster."""
+    """Render the metric families that describe the cluster."""
     sees = [({"what": kind}, getattr(objects, kind) is not None) for kind in KINDS]
     families = [
         family("exporter_sees", "1 if the series of these objects are up to date; otherwise they are omitted", sees)
@@ -46,7 +46,7 @@ def text(
 
 
 def process_text(*, holidays_end: datetime | None, certificate_ends: Mapping[str, float]) -> str:
-    """Render the families that need no cluster."""
+    """Render the metric families that do not depend on the cluster."""
     ends: list[Sample] = [({"endpoint": endpoint}, end) for endpoint, end in sorted(certificate_ends.items())]
     until = holidays_end.timestamp() if holidays_end is not None else None
     families = (

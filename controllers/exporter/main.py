@@ -1,4 +1,4 @@
-"""`python -m controllers.exporter --config FILE`: report the cluster to Prometheus. It writes nothing: no Lease."""
+"""`python -m controllers.exporter --config FILE`: report the cluster to Prometheus. It only reads, and has no Lease."""
 
 from collections.abc import Collection, Mapping
 from datetime import timedelta
@@ -34,7 +34,7 @@ class ExporterProcess(Process[ExporterConfig]):
         self.sight = Sight(self.api, self.tally)
 
     def run(self) -> None:
-        """Follow the config; caches and certificates have their own threads."""
+        """Apply each new config; caches and certificates have their own threads."""
         self.follow()
         self.sight.start()
         self.certificates.start()

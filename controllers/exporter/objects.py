@@ -55,7 +55,7 @@ class Pod:
     ended: bool
     requested: Amounts
     restarts: tuple[tuple[str, int], ...]  # by container
-    out_of_memory: tuple[tuple[str, str], ...]  # by container: time of the last kill for lack of memory
+    out_of_memory: tuple[tuple[str, str], ...]  # by container: time of the last OOM kill
     disruption: str  # reason of its eviction; "" if there is none
 
 
@@ -93,12 +93,12 @@ def node(item: Json) -> Node:
             *(_number(capacity[key]) if key in capacity else None for key in ("cpu", "memory", GPU_RESOURCE))
         ),
         created=_instant(_part(item, "metadata").get("creationTimestamp")),
-        ready=None if ready is None else ready == "True",  # Unknown for a silent node: nothing there is known to run
+        ready=None if ready is None else ready == "True",  # Unknown, for a silent node, counts as not ready
     )
 
 
 def pod(item: Json) -> Pod:
-    """Keep ended pods, too: an eviction may show first on them."""
+    """Convert a pod, even an ended one: an eviction may be visible only then."""
     metadata, spec, status = (_part(item, key) for key in ("metadata", "spec", "status"))
     labels, containers = _part(metadata, "labels"), [*_containers(status)]
     return Pod(
@@ -108,7 +108,7 @@ def pod(item: Json) -> Pod:
         node=spec.get("nodeName") or "",
         workload=labels.get(WORKLOAD, ""),
         category=labels.get(CATEGORY, ""),
-        # Pods of one workload share these texts. Without interning, labels would be three quarters of the cache.
+        # Pods of one workload share these strings. Without interning, labels would be three quarters of the cache.
         labels={intern(key): intern(value) for key, value in labels.items()} if _is_adoptable(metadata, labels) else {},
         ended=status.get("phase") in _ENDED,
         requested=Amounts(*(_requested(item, key) for key in ("cpu", "memory", GPU_RESOURCE))),
@@ -119,7 +119,7 @@ def pod(item: Json) -> Pod:
 
 
 def _is_adoptable(metadata: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """False for pods that the admission policy leaves alone: of DaemonSets, of the node itself, or by a label."""
+    """Return False for pods that the admission policy ignores: pods of DaemonSets or of a node, or with a label."""
     kinds = {owner.get("kind") for owner in metadata.get("ownerReferences") or ()}
     return not kinds & {"DaemonSet", "Node"} and labels.get(ADOPT) != "no"
 
@@ -136,14 +136,14 @@ def unlabelled(rule: AdoptedRule, pods: Collection[Pod]) -> int:
 
 
 def asleep(kind: str, item: Json) -> str | None:
-    """Name a Deployment or StatefulSet that the workload controller put to sleep; return None for another one."""
+    """Return the name of a Deployment or StatefulSet that the workload controller put to sleep; None for others."""
     metadata = item["metadata"]
     named = subject_of(kind, metadata.get("namespace", ""), metadata["name"])
     return named if has_put_to_sleep(WORKLOADS, item) else None
 
 
 def hpa(item: Json) -> Hpa:
-    """An HPA without conditions has not read its metrics yet, and its 0 means nothing: it is unknown."""
+    """An HPA without conditions has not read its metrics yet, so its replicas are unknown, not 0."""
     status = _part(item, "status")
     conditions = {entry.get("type"): _TRUTH.get(entry.get("status", "")) for entry in _conditions(item)}
     return Hpa(
@@ -158,7 +158,7 @@ def hpa(item: Json) -> Hpa:
 
 
 def closing_job(item: Json) -> ClosingJob | None:
-    """Recognise the closer's CronJob by the label of its pods; return None for another CronJob."""
+    """Convert a CronJob of the closer, recognized by its pods' label; return None for another CronJob."""
     labels = _part(item, "spec", "jobTemplate", "spec", "template", "metadata", "labels")
     if labels.get(WORKLOAD) != CLOSER:
         return None
@@ -180,13 +180,13 @@ def _containers(status: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, A
 
 
 def _out_of_memory(container: Mapping[str, Any]) -> str:
-    """Return the time of the last visible kill for lack of memory, or "". Times of one format sort as text."""
+    """Return the time of the last visible OOM kill, or "". Times of one format sort as text."""
     ends = [_part(container, state, "terminated") for state in ("state", "lastState")]
     return max((end.get("finishedAt") or "" for end in ends if end.get("reason") == "OOMKilled"), default="")
 
 
 def _disruption(item: Json) -> str:
-    """Return the reason of an eviction. Kubelets marked theirs in the status before the condition existed."""
+    """Return the reason for an eviction. Before the condition existed, kubelets set the reason in the status."""
     for entry in _conditions(item):
         if (entry.get("type"), entry.get("status")) == ("DisruptionTarget", "True"):
             return entry.get("reason") or "unknown"

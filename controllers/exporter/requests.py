@@ -1,4 +1,4 @@
-"""The request of a pod, as the scheduler counts it, and Kubernetes' quantities. Pure."""
+"""A pod's request as the scheduler counts it, and a parser of Kubernetes' quantities. Pure."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -10,13 +10,13 @@ _QUANTITY_LIMIT = Decimal(10) ** 30  # far above any capacity, and within the ra
 
 
 def requested(pod: Mapping[str, Any], resource: str) -> Decimal:
-    """Return what the scheduler reserves: the sum of concurrent containers, or an init container that requests more.
+    """Return the amount that the scheduler reserves: the sum of concurrent containers, or a larger init container.
 
     An init container that is always restarted is a sidecar: it runs along with all later containers. While a container
-    is resized in place, the larger of its two requests counts, and the former one if its node cannot ever hold the new
-    one. A request of the pod itself replaces the sum of its containers; the overhead of its runtime class is added.
-    Units: cores, bytes, devices. Raises ValueError for an amount that is no quantity. Source: Kubernetes 1.36,
-    component-helpers, `PodRequests`.
+    is resized in place, the larger of its two requests counts, or the former request if the new one can never fit on
+    the node. A request of the pod itself replaces the sum of its containers; the overhead of the pod's runtime class is
+    added. Units: cores, bytes, devices. Raises ValueError for an amount that is not a quantity. Source: Kubernetes
+    1.36, component-helpers, `PodRequests`.
     """
     spec: Mapping[str, Any] = pod.get("spec") or {}
     status: Mapping[str, Any] = pod.get("status") or {}
@@ -60,10 +60,10 @@ def _requests(holder: Mapping[str, Any]) -> Mapping[str, object]:
 
 
 def quantity(value: object) -> Decimal:
-    """Parse a quantity, exactly: 3920m is 3.92. Raises ValueError for other text, negative numbers and overflows."""
+    """Parse a quantity exactly: 3920m is 3.92. Raises ValueError for other text, negative numbers and overflows."""
     try:
         number = library.parse_quantity(str(value))
-    except ArithmeticError as error:  # an exponent beyond those of Decimal, or a signalling NaN
+    except ArithmeticError as error:  # an exponent beyond Decimal's range, or a signalling NaN
         raise ValueError(f"{str(value)[:50]!r} is no quantity") from error
     # The library accepts NaN, infinities and any other exponent.
     if not (number.is_finite() and 0 <= number < _QUANTITY_LIMIT):

@@ -1,7 +1,8 @@
 """The caches of the exporter.
 
-A lost watch has five seconds to come back, and a silent one is believed for 150 (`KubeCache`); after that the objects
-of its cache are omitted. Nodes and pods are watched as long as the process runs, other objects as the config says.
+If a watch is lost for more than 5 seconds, or silent for more than 150 (`KubeCache`), the metrics omit the objects of
+its cache. Nodes and pods are watched as long as the process runs, other objects in the namespaces that the config
+lists.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +21,7 @@ KINDS = ("nodes", "pods", "hpas", "cronjobs", "workloads")
 
 
 class _Pods(KubeCache[Pod]):
-    """Pods of all namespaces, by namespace and name; passes each one that a list or an event brings to the tally."""
+    """Pods of all namespaces, by namespace and name. Passes each pod of a list or an event to the tally."""
 
     def __init__(self, api: KubeApi, tally: Tally) -> None:
         super().__init__(api, "/api/v1/pods", pod, _ignore)
@@ -34,7 +35,7 @@ class _Pods(KubeCache[Pod]):
     def _put(self, where: dict[str, Pod], item: Json, value: Pod | None) -> bool:
         name = f"{item['metadata'].get('namespace', '')}/{item['metadata']['name']}"
         if value is not None:
-            self._tally.see(value, counted=self.revision > 0)  # the first list shows events of the past
+            self._tally.see(value, counted=self.revision > 0)  # the first list shows past events
         elif (gone := where.get(name)) is not None:
             self._tally.forget(gone.uid)
         return super()._put(where, {"metadata": {"name": name}}, value)
@@ -55,7 +56,7 @@ class Sight:
         self.pods.start()
 
     def follow(self, config: ExporterConfig) -> None:
-        """Watch the namespaces of this config, and no others."""
+        """Watch only the namespaces of this config."""
         namespaces = config.hpa_namespaces
         hpas = [f"/apis/autoscaling/v2/namespaces/{namespace}/horizontalpodautoscalers" for namespace in namespaces]
         self.hpas = self._updated(self.hpas, hpas, hpa)
@@ -77,7 +78,7 @@ class Sight:
         return {path: new.get(path) or previous[path] for path in paths}
 
     def troubles(self) -> dict[str, str]:
-        """Return for each of `KINDS` why it is omitted now; empty if it is not."""
+        """Return for each of `KINDS` the reason for which it is omitted; empty if it is reported."""
         return {
             "nodes": self.nodes.trouble(),
             "pods": self.pods.trouble(),
@@ -92,4 +93,4 @@ def _first(caches: Mapping[str, KubeCache[T]]) -> str:
 
 
 def _ignore() -> None:
-    """Do nothing on a change: a scrape reads the caches."""
+    """Ignore changes: each scrape reads the caches."""

@@ -1,7 +1,7 @@
 """Counts of restarts, kills and evictions since the process started, from successive states of pods. No clock.
 
-The trap: a list after a pause shows pods again, and the first list shows events of the past. So each existing pod is
-remembered by its uid, and the events of the first list are remembered without being counted.
+The trap: a list after a pause shows pods again, and the first list shows past events. So each existing pod is
+remembered by uid, and the events of the first list are remembered but not counted.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ REASONS = (
     "DeletionByPodGC",
     "Evicted",
 )
-"""Reasons that Kubernetes gives for evictions. Reported as 0 at first: Prometheus needs a number to see an increase."""
+"""Kubernetes' reasons for evictions. Reported as 0 at first: Prometheus needs a first value to see an increase."""
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class _PodRecord:
 
 
 class Tally:
-    """Counters by workload. One thread writes them; for other threads, copying a counter is atomic."""
+    """Counters by workload. One thread writes them; copies by other threads are atomic."""
 
     def __init__(self) -> None:
         self.restarts, self.oom_kills = Counter[str](), Counter[str]()
@@ -37,7 +37,7 @@ class Tally:
         self._records: dict[str, _PodRecord] = {}
 
     def see(self, pod: Pod, *, counted: bool) -> None:
-        """Take in a pod; count its new events if `counted`: they happened since the process started."""
+        """Record a pod's state; count its new events if `counted`: if they happened since the process started."""
         record = self._records.setdefault(pod.uid, _PodRecord())
         restarted = killed = 0
         for container, restarts in pod.restarts:
@@ -59,6 +59,6 @@ class Tally:
         self._records.pop(uid, None)
 
     def keep(self, uids: AbstractSet[str]) -> None:
-        """Forget all other pods."""
+        """Forget all pods except `uids`."""
         for uid in self._records.keys() - uids:
             del self._records[uid]

@@ -1,7 +1,7 @@
 """Budgets of flexible workloads: when they are open, and one budget's part of a reconcile. Pure.
 
-Closing is never refused. Opening requires more: the budget must have been observed, with its status caught up, so that
-the write can be bound to the version that it was decided on.
+Closing is always allowed. Opening requires that the budget has been observed and that its status has caught up, so that
+the write can be bound to the version on which it was decided.
 """
 
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ CLOSED, OPEN = 0, 1
 SETTLES_WITHIN = timedelta(seconds=10)  # the disruption controller needs well under a second
 
 
-class Reason(StrEnum):
+class BudgetReason(StrEnum):
     NIGHT = "disruption-window-open"
     ALWAYS = "jobs-may-be-interrupted-at-any-time"
     BUSINESS_HOURS = "business-hours"
@@ -41,35 +41,35 @@ class Reason(StrEnum):
 @dataclass(frozen=True, slots=True)
 class BudgetDecision:
     max_unavailable: int
-    reason: Reason
-    why: str = ""  # the doubt without which the budget would be open
+    reason: BudgetReason
+    why: str = ""  # the doubt that keeps the budget closed
 
 
 @dataclass(frozen=True, slots=True)
 class WindowNow:
-    """The window's decision now, and its end; `until` is None if it never changes."""
+    """The window's present decision, and the end of that decision; `until` is None if it never changes."""
 
     decision: BudgetDecision
     until: datetime | None
 
 
 def target_of(window: BudgetDecision, doubt: Doubt, *, always: bool) -> BudgetDecision:
-    """Return one budget's target, given the window's decision for all of them; nothing is opened in doubt."""
-    target = BudgetDecision(OPEN, Reason.ALWAYS) if always else window
-    return BudgetDecision(CLOSED, Reason.DOUBT, doubt.why) if doubt and target.max_unavailable == OPEN else target
+    """Return one budget's target, given the window's decision for all budgets. In doubt, the budget is closed."""
+    target = BudgetDecision(OPEN, BudgetReason.ALWAYS) if always else window
+    return BudgetDecision(CLOSED, BudgetReason.DOUBT, doubt.why) if doubt and target.max_unavailable == OPEN else target
 
 
 def window_at(now: datetime, window: DisruptionWindow) -> WindowNow:
     """Return the decision for every flexible budget at `now` (aware)."""
     until = window.next_change(now)
     if window.is_open(now):
-        return WindowNow(BudgetDecision(OPEN, Reason.NIGHT), until)
-    reason = Reason.BUSINESS_HOURS if window.hours.is_open(now) else Reason.GUARD
+        return WindowNow(BudgetDecision(OPEN, BudgetReason.NIGHT), until)
+    reason = BudgetReason.BUSINESS_HOURS if window.hours.is_open(now) else BudgetReason.GUARD
     return WindowNow(BudgetDecision(CLOSED, reason), until)
 
 
 def closed_by_any(ours: WindowNow, now: datetime, window: DisruptionWindow, doubt: Doubt) -> WindowNow:
-    """Return the decision by the first clock that closes the window; `ours` is that of this process's clock."""
+    """Return the decision by the first clock that closes the window. `ours` is the decision by this process's clock."""
     if ours.decision.max_unavailable == OPEN:
         for other in (window_at(instant, window) for instant in doubt.others(now)):
             if other.decision.max_unavailable == CLOSED:
@@ -78,9 +78,9 @@ def closed_by_any(ours: WindowNow, now: datetime, window: DisruptionWindow, doub
 
 
 def decide_budget(target: BudgetDecision, observed: ObservedBudget) -> BudgetDecision:
-    """Return the value to set; the present one if the budget has to stay."""
+    """Return the value to set: the present value if the budget must not change yet."""
     if target.max_unavailable > observed.max_unavailable and not observed.settled:
-        return BudgetDecision(observed.max_unavailable, Reason.UNSETTLED)
+        return BudgetDecision(observed.max_unavailable, BudgetReason.UNSETTLED)
     return target
 
 
@@ -98,18 +98,18 @@ class BudgetReconciler:
         if observed is None:
             note = "not in the cluster"
             missing = BudgetReport(
-                name=self.name, max_unavailable=None, wanted=CLOSED, reason=Reason.MISSING, note=note
+                name=self.name, max_unavailable=None, wanted=CLOSED, reason=BudgetReason.MISSING, note=note
             )
             return Result((), None, missing)
         hold = observed.hold if observed.hold is not None and observed.hold.holds_at(now) else None
         if hold is not None and target.max_unavailable == OPEN:
-            target = BudgetDecision(CLOSED, Reason.HELD)
+            target = BudgetDecision(CLOSED, BudgetReason.HELD)
         shown, self._version = observed.max_unavailable, observed.version
         pending = self._expectations.outstanding("budget", self.name, (observed.version, shown), now)
         present = self._last_known = shown if pending is None else pending.value
         decision = decide_budget(target, observed)
         opens = decision.max_unavailable > present
-        # An opening waits until the version to be bound to is shown; a close waits for nothing.
+        # An opening waits until the caches show the version to which it is bound; a close waits for nothing.
         changes = decision.max_unavailable != present and not (opens and pending is not None)
         actions = (self._set(decision, observed.version if opens else None),) if changes else ()
         settled = observed.settled and shown == target.max_unavailable
@@ -135,7 +135,9 @@ class BudgetReconciler:
         """Close the budget before the process stops, unless it is known to be closed."""
         observed = None if isinstance(cluster, Unknown) else cluster.budgets.get(self.name)
         shown_open = isinstance(cluster, Unknown) or (observed is not None and observed.max_unavailable != CLOSED)
-        return self._unobserved(BudgetDecision(CLOSED, Reason.STOPPING), closes=shown_open or bool(self._last_known))
+        return self._unobserved(
+            BudgetDecision(CLOSED, BudgetReason.STOPPING), closes=shown_open or bool(self._last_known)
+        )
 
     def record_outcome(self, action: Action, outcome: Outcome, now: datetime) -> None:
         """Remember the write until the caches show it."""
@@ -150,7 +152,7 @@ class BudgetReconciler:
         return Result((self._set(target),) if closes else (), None, report, noted=False)
 
     def _settling(self, now: datetime, *, settled: bool) -> tuple[datetime | None, str]:
-        """Return until when the budget's status may take to show a change, and a note if it is late."""
+        """Return the time by which the budget's status must show a change, and a note if it is overdue."""
         if settled:
             self._unsettled_since = None
             return None, ""

@@ -1,7 +1,8 @@
 """Observe, decide, act: the one loop, in production and in the simulator.
 
-Level-based: every reconcile derives the target state from clock, policy and readings. Memory holds only start times and
-writes that no cache shows yet, so a restart at any instant decides the same and at most lowers later.
+The loop is level-based: every reconcile derives the target state from clock, policy and readings. Its memory contains
+only start times and writes that no cache shows yet, so after a restart it decides the same and at most scales down
+later.
 """
 
 from collections.abc import Set
@@ -15,15 +16,15 @@ from controllers.scaler.budgets import OPEN, BudgetReconciler, WindowNow, closed
 from controllers.scaler.workers.reconcile import PoolReconciler
 from ebbtide.vocabulary.controller_config import ControllerConfig
 
-RETRY = timedelta(seconds=1)  # after a write that was not done, and while no cache shows one
-_MEMO = timedelta(days=1)  # for which a window that never changes is kept
+RETRY = timedelta(seconds=1)  # after a failed write, and while no cache shows a write
+_MEMO = timedelta(days=1)  # after which a window that never changes is computed again
 _AT_ONCE = timedelta(milliseconds=1)
 _CLUSTER, _TEAMS, _DOUBT, _CALENDAR = "cluster", "adopted namespaces", "doubt", "calendar"
 _Reconciler: TypeAlias = BudgetReconciler | PoolReconciler
 
 
 def run(config: ControllerConfig, ports: Ports) -> None:
-    """Reconcile until the waker says stop, then close the budgets and change nothing else."""
+    """Reconcile until the waker returns False, then close the budgets and change nothing else."""
     loop = Loop(config, ports)
     while ports.waker.wait(loop.reconcile(ports.clock.now())):
         pass
@@ -31,7 +32,7 @@ def run(config: ControllerConfig, ports: Ports) -> None:
 
 
 class Loop:
-    """One reconcile at a time. Holds no decision, only the memory of reconciles."""
+    """Runs one reconcile at a time. It stores no decision, only the memory of reconciles."""
 
     def __init__(self, config: ControllerConfig, ports: Ports) -> None:
         self._config = config
@@ -46,7 +47,7 @@ class Loop:
         self._edges: list[datetime | None] = []  # latest instants of the next reconcile
 
     def reconcile(self, now: datetime) -> timedelta:
-        """Reconcile every object once; return the longest pause until the next time, at most the resync."""
+        """Reconcile every object once; return the longest pause until the next reconcile, at most the resync."""
         self._edges = [now + self._config.resync]
         doubt = self._ports.doubt()
         ours = self._window_now(now)
@@ -91,7 +92,7 @@ class Loop:
         return max(min(edge for edge in self._edges if edge is not None) - now, _AT_ONCE)
 
     def stop(self, now: datetime, keep: Set[str] = frozenset()) -> None:
-        """Close the budgets, except those to `keep`; replicas and marks stay. No field is ever released."""
+        """Close all budgets except `keep`; replicas and marks stay. No field is ever released."""
         cluster = self._ports.cluster.observe()
         for budget in self._budgets:
             if budget.name not in keep:

@@ -22,7 +22,7 @@ from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.documents import encoded, load
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE
 
-_PATIENCE = 30.0  # seconds beyond three resyncs: without a reconcile for so long the process is unhealthy
+_PATIENCE = 30.0  # seconds beyond three resyncs: after this time without a reconcile the process is unhealthy
 
 
 def main(arguments: list[str]) -> int:
@@ -31,15 +31,15 @@ def main(arguments: list[str]) -> int:
 
 
 def read(text: str) -> ControllerConfig:
-    """Parse the config document. Raises ValueError or OSError for one that cannot be carried out here."""
+    """Parse the config document. Raises ValueError or OSError for a document that this process cannot carry out."""
     config = load(ControllerConfig, text)
     prefixes_to_watch(config)
     connect(config.redis, os.environ).close()
     return config
 
 
-class Term:
-    """The edges of one leadership under one config, and the loop between them."""
+class ScalerTerm:
+    """The inputs and outputs of one leadership under one config, and the loop that connects them."""
 
     def __init__(self, process: "ScalerProcess", config: ControllerConfig) -> None:
         self._config, self._clock, self._meter = config, process.clock, process.meter
@@ -58,7 +58,7 @@ class Term:
             doubt=process.doubt,
         )
         self.loop = Loop(config, ports)
-        self.faults: list[str] = []  # of the way to Redis
+        self.faults: list[str] = []  # in the connection to Redis
         self._next_check, self._too_short = 0.0, False
 
     def start(self) -> None:
@@ -88,7 +88,7 @@ class Term:
         self._cluster.close()
 
     def _check_closing_guard(self) -> None:
-        """Note a closing guard that is shorter than the time that pods need to end and to start again."""
+        """Report a closing guard that is shorter than the time in which pods end and start again."""
         guard, needed = self._config.closing_guard.total_seconds(), sum(filter(None, self.p99().values()))
         if (too_short := needed > guard) != self._too_short:
             self._too_short = too_short
@@ -101,7 +101,7 @@ class Term:
             self._journal.noted(self._clock.now(), "redis", fault)
 
 
-class ScalerProcess(ElectedProcess[ControllerConfig, Term]):
+class ScalerProcess(ElectedProcess[ControllerConfig, ScalerTerm]):
     clocks_help = "1 if the clocks agree"
 
     def __init__(self, file: ConfigFile[ControllerConfig], kubeconfig: str | None) -> None:
@@ -109,11 +109,11 @@ class ScalerProcess(ElectedProcess[ControllerConfig, Term]):
         super().__init__(file, kubeconfig, namespace=namespace, lease=CONTROLLER)
         self.meter = Meter()
 
-    def new_term(self) -> Term:
-        return Term(self, self.file.config)
+    def new_term(self) -> ScalerTerm:
+        return ScalerTerm(self, self.file.config)
 
-    def end_term(self, term: Term, successor: ControllerConfig | None) -> None:
-        """Close the budgets, except those that stay in the config."""
+    def end_term(self, term: ScalerTerm, successor: ControllerConfig | None) -> None:
+        """Close all budgets except those that the new config still contains."""
         term.loop.stop(self.clock.now(), keep={budget.name for budget in successor.budgets} if successor else set())
 
     def silence_limit(self) -> float:

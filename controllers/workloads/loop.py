@@ -1,6 +1,6 @@
 """The loop of the workload controller: reconcile each workload, send at most one write for each, report the result.
 
-Level-based, as the scaler's loop is. A failure of one workload is reported, and the others continue.
+It is level-based, like the scaler's loop. If one workload fails, the failure is reported and the others continue.
 """
 
 import sys
@@ -31,14 +31,14 @@ Notify: TypeAlias = Callable[[], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """One patch of one object, bound to the version that it was decided on."""
+    """One patch of one object, bound to the version on which it was decided."""
 
     path: str
     body: Json
-    change: str  # for people: "spec.suspend true"
-    reason: str  # in kebab case: it becomes the Event's reason
+    change: str  # text for operators: "spec.suspend true"
+    reason: str  # in kebab case; becomes the Event's reason
     applied: bool = False  # True: a server-side apply of the fields in `body`; False: a merge patch
-    forced: bool = True  # an apply takes fields over from other managers
+    forced: bool = True  # True if an apply may take over fields from other managers
 
     @property
     def version(self) -> str:
@@ -46,8 +46,8 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """The result of one reconcile of a workload; `due` is the latest instant of the next, `note` its condition."""
+class ReconcileResult:
+    """The result of one reconcile of a workload: `due` is the latest time of the next one, `note` the condition."""
 
     report: Mapping[str, Any]
     due: datetime
@@ -64,37 +64,37 @@ def verdict_by_calendar(
     note: str,
     write: Write | None = None,
     **known: Any,
-) -> Verdict:
+) -> ReconcileResult:
     """Return the verdict on an object whose number of pods follows the calendar.
 
-    `known`: what the calendar says, in the report; its `until` is the calendar's next change, None if there is none.
+    `known`: facts from the calendar for the report; `until` is the calendar's next change, None if there is none.
     """
     _, kind, namespace, name = target
     report = {"kind": kind, "namespace": namespace, "name": name, "state": state, "why": why, "note": note, **known}
     until = known.get("until")
-    return Verdict(report=report, due=due if until is None else min(due, until), write=write, note=note)
+    return ReconcileResult(report=report, due=due if until is None else min(due, until), write=write, note=note)
 
 
-class Workload(Protocol):
+class ManagedWorkload(Protocol):
     """One managed object. `reconcile` may raise anything: the loop reports it."""
 
     @property
     def subject(self) -> str: ...
     @property
     def target(self) -> ObjectReference: ...
-    def reconcile(self, now: datetime, doubt: Doubt) -> Verdict: ...
+    def reconcile(self, now: datetime, doubt: Doubt) -> ReconcileResult: ...
 
     def wrote(self, write: Write, outcome: Outcome, error: str) -> None:
-        """Take in the outcome of the last verdict's write."""
+        """Record the outcome of the last verdict's write."""
 
 
 @dataclass(frozen=True)
 class Kind:
     """All workloads of one kind, and the caches that show them."""
 
-    workloads: Sequence[Workload]
+    workloads: Sequence[ManagedWorkload]
     caches: Sequence[KubeCache[Any]]
-    of_teams: Sequence[KubeCache[Any]] = ()  # in namespaces that a team may delete: the workloads report their trouble
+    of_teams: Sequence[KubeCache[Any]] = ()  # in namespaces that a team may delete; workloads report these troubles
 
     def start(self) -> None:
         for cache in (*self.caches, *self.of_teams):
@@ -105,26 +105,26 @@ class Kind:
             cache.close()
 
     def trouble(self) -> str:
-        """Return why the caches are not believed; empty if they are."""
+        """Return why the caches may be stale; empty if they are current."""
         return next(filter(None, (cache.trouble() for cache in self.caches)), "")
 
 
-class Tally:
-    """Counts for the metrics. Outlives a term."""
+class LoopCounters:
+    """Counters for the metrics. They outlive a term."""
 
     def __init__(self) -> None:
         self.writes: Counter[tuple[str, str]] = Counter()  # by subject and outcome
         self.reconciles = 0
 
 
-class Loop:
+class WorkloadsLoop:
     def __init__(
         self,
         api: KubeApi,
-        workloads: Sequence[Workload],
+        workloads: Sequence[ManagedWorkload],
         *,
         may_write: Callable[[], bool],
-        tally: Tally,
+        tally: LoopCounters,
         stream: TextIO = sys.stdout,
     ) -> None:
         self._api, self._workloads, self._may_write = api, workloads, may_write
@@ -135,7 +135,7 @@ class Loop:
         self.reports: tuple[Mapping[str, Any], ...] = ()
 
     def reconcile(self, now: datetime, doubt: Doubt) -> timedelta:
-        """Reconcile every workload once; return the longest pause until the next time."""
+        """Reconcile every workload once; return the longest pause until the next reconcile."""
         self._notes.note(now, "doubt", f"nothing is suspended, lowered or opened: {doubt.why}" if doubt else "")
         dues, reports = [now + RESYNC], list[Mapping[str, Any]]()
         for workload in self._workloads:
@@ -152,23 +152,23 @@ class Loop:
     def close(self) -> None:
         self._events.close()
 
-    def _reconcile_one(self, workload: Workload, now: datetime, doubt: Doubt) -> Verdict:
+    def _reconcile_one(self, workload: ManagedWorkload, now: datetime, doubt: Doubt) -> ReconcileResult:
         try:
             return workload.reconcile(now, doubt)
         except Exception as error:
             traceback.print_exc()
             report = {"name": workload.subject, "state": "unknown", "why": "internal-error", "note": repr(error)}
-            return Verdict(report=report, due=now + RESYNC, note=f"internal error: {error!r}")
+            return ReconcileResult(report=report, due=now + RESYNC, note=f"internal error: {error!r}")
 
     def _state_since(self, subject: str, report: Mapping[str, Any], now: datetime) -> datetime:
-        """Return since when state and reason have been the same, as far back as this term goes."""
+        """Return the time since which state and reason are unchanged, within this term."""
         state = (report["state"], report["why"])
         previous, since = self._since.get(subject, (None, now))
         since = since if previous == state else now
         self._since[subject] = (state, since)
         return since
 
-    def _send(self, workload: Workload, write: Write, now: datetime) -> Outcome:
+    def _send(self, workload: ManagedWorkload, write: Write, now: datetime) -> Outcome:
         outcome, error = Outcome.FENCED, ""
         if self._may_write():
             try:
@@ -195,7 +195,7 @@ def status(reports: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{key: encoded(value) for key, value in report.items()} for report in reports]
 
 
-def metrics(reports: Sequence[Mapping[str, Any]], tally: Tally) -> str:
+def metrics(reports: Sequence[Mapping[str, Any]], tally: LoopCounters) -> str:
     """Return the state of each workload at the last reconciliation, and the counters since the process started."""
     labelled = [({"workload": _label(report)}, report) for report in reports]
     groups = [

@@ -1,16 +1,18 @@
 """`python -m controllers.workloads --config FILE`: write Ray clusters, floors, replicas and NodePools while holding the
 Lease.
 
-When the process stops, everything stays unchanged: awake clusters stay awake, sleeping ones stay asleep. The closer
-closes NodePools before business hours.
+When the process stops, nothing changes: awake clusters stay awake, sleeping clusters stay asleep. The closer closes
+NodePools before business hours.
 """
 
+import sys
 from datetime import timedelta
 from functools import partial
+from typing import TextIO
 
 from controllers.process import ConfigFile, ElectedProcess, start
 from controllers.workloads.floors.autoscalers import floors
-from controllers.workloads.loop import Loop, Tally, metrics, status
+from controllers.workloads.loop import LoopCounters, WorkloadsLoop, metrics, status
 from controllers.workloads.nodes.node_pools import node_pools
 from controllers.workloads.ray.clusters import ray_clusters
 from controllers.workloads.sleep.scales import sleepers
@@ -28,15 +30,15 @@ def main(arguments: list[str]) -> int:
     )
 
 
-class Term:
-    """The workloads of one leadership under one config. A further kind of workload is one more entry in `_kinds`."""
+class WorkloadsTerm:
+    """The workloads of one leadership under one config. Each kind of workload has an entry in `_kinds`."""
 
-    def __init__(self, process: "WorkloadProcess", config: WorkloadsConfig) -> None:
+    def __init__(self, process: "WorkloadProcess", config: WorkloadsConfig, stream: TextIO = sys.stdout) -> None:
         api, notify = process.api, process.waker.notify
         self._clock, self._doubt = process.clock, process.doubt
         self._kinds = tuple(make(api, config, notify) for make in (ray_clusters, floors, sleepers, node_pools))
         workloads = [workload for kind in self._kinds for workload in kind.workloads]
-        self.loop = Loop(api, workloads, may_write=process.lease.held, tally=process.tally)
+        self.loop = WorkloadsLoop(api, workloads, may_write=process.lease.held, tally=process.tally, stream=stream)
 
     def start(self) -> None:
         for kind in self._kinds:
@@ -54,15 +56,15 @@ class Term:
             kind.close()
 
 
-class WorkloadProcess(ElectedProcess[WorkloadsConfig, Term]):
+class WorkloadProcess(ElectedProcess[WorkloadsConfig, WorkloadsTerm]):
     metric_prefix = "workloads_"
 
     def __init__(self, file: ConfigFile[WorkloadsConfig], kubeconfig: str | None) -> None:
         super().__init__(file, kubeconfig, namespace=file.config.namespace, lease=file.config.lease)
-        self.tally = Tally()
+        self.tally = LoopCounters()
 
-    def new_term(self) -> Term:
-        return Term(self, self.file.config)
+    def new_term(self) -> WorkloadsTerm:
+        return WorkloadsTerm(self, self.file.config)
 
     def silence_limit(self) -> float:
         return _PATIENCE

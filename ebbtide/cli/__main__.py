@@ -2,7 +2,7 @@
 
 So `ebbtide check` loads neither Pulumi nor the simulator. A command module has `command = typer.Typer(…)` with one
 `@command.command()` function; or with several, each a command of `COMMANDS`, or a group (`ebbtide prices show`).
-The name and the line of help of each command stand in `COMMANDS`.
+`COMMANDS` has the name and the one-line help of each command.
 
 Exit codes: 0 fine, 1 the answer is "no", 2 wrong use, 130 interrupted.
 """
@@ -47,10 +47,10 @@ COMMANDS = {
     "adopt": Command("ebbtide.cli.adopt", "controller", "Propose rules for pods that charts and operators run."),
     "status": Command("ebbtide.cli.status", "controller", "Show the controller's readings and decisions."),
     "top": Command("ebbtide.cli.top", "controller", "Show pools, queues, nodes and waits; refresh every 5 seconds."),
-    "report": Command("ebbtide.cli.report", "controller,simulate", "Draw what a stack did and used as a page."),
+    "report": Command("ebbtide.cli.report", "controller,simulate", "Draw a page of what a stack did and used."),
     "ledger": Command("ebbtide.cli.ledger", "controller,simulate", "Show what a month cost, and what it saved."),
     "idle": Command("ebbtide.cli.idle", "controller", "Show what is paid for but unused."),
-    "dashboards": Command("ebbtide.cli.stacks", "", "Write Grafana's dashboards of a stack as files."),
+    "dashboards": Command("ebbtide.cli.stacks", "", "Write a stack's Grafana dashboards as files."),
     "why": Command(
         "ebbtide.cli.why",
         "controller",
@@ -91,10 +91,10 @@ PANELS = {
     ),
     "Automation": ("changed", "dashboards"),
 }
-"""The commands as the help shows them, by what somebody wants to do."""
+"""The commands as the help groups them, by the user's purpose."""
 
 FORMER = {"preview": {"--simulate": "--trace"}, "sweep": {"--traces": "--trace"}}
-"""Options that had another name, by command: read for one release."""
+"""Former names of options, by command; accepted for one release."""
 
 
 class LazyGroup(TyperGroup):
@@ -141,7 +141,7 @@ def _prices_first(args: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _with_new_names(args: list[str]) -> list[str]:
-    """The arguments with the current names of options; a line on stderr for each former name."""
+    """Replace former names of options by current ones; print a line on stderr for each."""
     renamed = FORMER.get(args[0], {}) if args else {}
     end = args.index("--") if "--" in args else len(args)
     new = list(args)

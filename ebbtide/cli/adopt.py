@@ -18,14 +18,14 @@ from ebbtide.operate.adopt.text import adopt_lines
 from ebbtide.operate.api import OperatorApi, find
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
 from ebbtide.settings.sections.adopted import parse_team_namespace
-from ebbtide.terminal import console
-from ebbtide.units.counts import several
+from ebbtide.text.counts import several
+from ebbtide.text.terminal import console
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 _STACK_HELP = (
-    "A name (demo for stacks/Pulumi.demo.yaml) or a path: its rules are left out, its nodes and prices are used; also "
-    "the default for --context."
+    "A name (demo for stacks/Pulumi.demo.yaml) or a path: pods that its rules select are left out, its nodes and "
+    "prices are used, and its context is the default for --context."
 )
 _NAMESPACE_HELP = "Namespace with the team's pods; may be repeated."
 _LABEL_HELP = (
@@ -66,7 +66,7 @@ def adopt(
 
 
 def _exists(api: OperatorApi, namespace: str) -> bool:
-    """True also without the right to read the namespace itself."""
+    """True if the namespace exists, or if the user has no right to read it."""
     try:
         return find(api, f"/api/v1/namespaces/{namespace}") is not None
     except ApiError:

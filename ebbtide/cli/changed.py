@@ -22,15 +22,15 @@ from ebbtide.settings.load import project_root
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 _ONLY_HELP = "Only these stacks; default: all in stacks/."
-_AGAINST_HELP = "Branch, tag or commit to compare with, from the merge base on."
+_AGAINST_HELP = "Branch, tag or commit to compare with, starting at the merge base."
 _DEPLOYED_HELP = (
     "Compare each stack with the commit of the newest successful deployment of its GitHub environment (needs gh)."
 )
 _WAVES_HELP = (
-    "Print the waves of a rollout: the stacks that may be changed now, those in business hours (deferred), "
-    "failed ones, and those that an earlier wave holds."
+    "Print the waves of a rollout: stacks that may be changed now, stacks in business hours (deferred), "
+    "failed stacks, and stacks that an earlier wave holds."
 )
-_RETRY_HELP = "With --deployed --waves: take failed stacks too, which otherwise wait for a commit that changes them."
+_RETRY_HELP = "With --deployed --waves: include failed stacks, which otherwise wait for a commit that changes them."
 _HOURS_HELP = "With --waves: ignore business hours."
 
 
@@ -79,7 +79,7 @@ def changed(
 
 
 def _chosen(stacks: Sequence[str], only: Collection[str], root: Path) -> list[str]:
-    """Return those of the stacks that `only` names, or all without names. Each name must be that of a stack file."""
+    """Return the stacks that `only` names, or all without names. Each name must have a stack file."""
     unknown = sorted(set(only) - set(stack_names(root)))
     if unknown:
         fail(*(f"stack {name}: expected the file stacks/Pulumi.{name}.yaml, got no such file" for name in unknown))
@@ -100,7 +100,7 @@ def _report(concerned: ChangedStacks, *, why_all: bool) -> None:
 def _print_waves(
     failures: Mapping[str, datetime | None], root: Path, now: datetime, *, during_business_hours: bool
 ) -> None:
-    """Print the waves of these stacks, each with the time at which it failed, or fail with all invalid stack files."""
+    """Print the waves of the stacks, or fail with all invalid stack files. `failures` has their times of failure."""
     stacks: list[Remaining] = []
     problems: list[object] = []
     for name, failed_at in failures.items():

@@ -37,7 +37,7 @@ def cluster(kubeconfig: str | None, context: str | None) -> Generator[OperatorAp
 def watching(
     settings: StackSettings, url: str, token_file: Path | None, context: str | None, kubeconfig: str | None
 ) -> Prometheus:
-    """Return the Prometheus at `url`, which takes no cluster, else the stack's own; end the command without one."""
+    """Return the Prometheus at `url`, which needs no cluster, or else the stack's own; end the command without one."""
     try:
         return prometheus_of(settings, url, token_file, context, kubeconfig)
     except CannotOperate as error:

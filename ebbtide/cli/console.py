@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from ebbtide.files import Unwritable, write_file
+from ebbtide.text.files import Unwritable, write_file
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.progress import Progress
 
+    from ebbtide.lab.simulator.results import Replay
+    from ebbtide.lab.simulator.setup import ReplayOptions
+    from ebbtide.lab.simulator.trace.traces import Reading, Trace
     from ebbtide.prices.aws_client import AwsClient
     from ebbtide.settings import StackSettings
-    from ebbtide.simulator.results import Replay
-    from ebbtide.simulator.setup import ReplayOptions
-    from ebbtide.simulator.trace.traces import Reading, Trace
 
 
 def fail(*lines: object, code: int = 1) -> NoReturn:
@@ -40,7 +40,7 @@ def needs(option: str, module: str) -> None:
 
 
 def aws_client(option: str) -> "AwsClient":
-    """Return a client of AWS with the caller's login."""
+    """Return an AWS client with the caller's login."""
     try:
         from ebbtide.prices.aws_client import AwsClient, new_client
     except ModuleNotFoundError as missing:
@@ -62,14 +62,14 @@ def write_json(path: Path, document: Any) -> None:
 
 def finish(json_file: Path | None, document: Any, shown: "RenderableType", out: "Console | None" = None) -> None:
     """Write the JSON file, then show the figures. The file `-` prints only the JSON."""
-    from ebbtide.terminal import console
+    from ebbtide.text.terminal import console, print_uncut
 
     if json_file is not None and str(json_file) == "-":
         typer.echo(json.dumps(document, indent=2))
         return
     if json_file is not None:
         write_json(json_file, document)
-    (out or console(fold=True)).print(shown)
+    print_uncut(out or console(fold=True), shown)
 
 
 def with_assumptions(shown: "RenderableType", *, full: bool) -> "RenderableType":
@@ -117,8 +117,8 @@ def read_with_bar(name: str, reading: "Reading", stacks: "Sequence[StackSettings
 
     With `stacks`, times and queues are read for them.
     """
-    from ebbtide.simulator.trace.queues import trace_for
-    from ebbtide.simulator.trace.traces import find_trace
+    from ebbtide.lab.simulator.trace.queues import trace_for
+    from ebbtide.lab.simulator.trace.traces import find_trace
 
     read = partial(trace_for, stacks) if stacks else find_trace
     if sys.stderr.isatty():
@@ -135,7 +135,7 @@ def _bars(before: str, after: str) -> "Progress":
     """Bars on stderr that disappear at the end."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from ebbtide.terminal import console
+    from ebbtide.text.terminal import console
 
     columns = (TextColumn(before), BarColumn(), TextColumn(after), TimeElapsedColumn())
     return Progress(*columns, console=console(stderr=True), transient=True)
@@ -143,8 +143,8 @@ def _bars(before: str, after: str) -> "Progress":
 
 def replay_with_bars(settings: "StackSettings", trace: "Trace", options: "ReplayOptions") -> "Replay":
     """Replay with a bar for each strategy, or fail with one line."""
-    from ebbtide.simulator.replay import ReplayError, replay
-    from ebbtide.simulator.results import Strategy
+    from ebbtide.lab.simulator.replay import ReplayError, replay
+    from ebbtide.lab.simulator.results import Strategy
 
     try:
         with progress_bars(Strategy) as report:

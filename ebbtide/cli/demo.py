@@ -22,21 +22,21 @@ from ebbtide.demo.embedded_envoy import NoEnvoy
 from ebbtide.demo.embedded_redis import NoRedis
 from ebbtide.demo.live import LiveError, LiveResult, run_live
 from ebbtide.demo.serving import Served, run_serving
-from ebbtide.files import Unwritable, write_file
+from ebbtide.lab.report import load_step_picture, strategy_table, write_report
+from ebbtide.lab.simulator.replay import ReplayError, ReplayOptions
+from ebbtide.lab.simulator.results import Replay, Strategy, as_json
+from ebbtide.lab.simulator.setup import with_known_nodes
+from ebbtide.lab.simulator.trace.traces import find_trace
 from ebbtide.preview.cost.monthly import HOURS_PER_MONTH, group_costs
 from ebbtide.preview.render.stack import cost_parts
 from ebbtide.recording.graph import component_tree, counts_by_type
 from ebbtide.recording.output import controller_document
 from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource
-from ebbtide.report import load_step_picture, strategy_table, write_report
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
 from ebbtide.settings.summary import summary
-from ebbtide.simulator.replay import ReplayError, ReplayOptions
-from ebbtide.simulator.results import Replay, Strategy, as_json
-from ebbtide.simulator.setup import with_known_nodes
-from ebbtide.simulator.trace.traces import find_trace
-from ebbtide.terminal import console
+from ebbtide.text.files import Unwritable, write_file
+from ebbtide.text.terminal import console
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.documents import load
 

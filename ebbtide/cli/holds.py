@@ -1,10 +1,10 @@
 """`ebbtide pause`, `keep`, `wake`, `sleep`, `resume` and `release`: the operator takes control from the controllers, or
 returns it.
 
-`pause` closes budgets, so that a forgotten pause does not leave pods movable by day; a paused Ray cluster stays awake
-or asleep. `keep` ends by itself; until then workers may still be added, open budgets are closed, and Ray clusters are
-awake. A Ray cluster after `wake` is awake too, and may apply a new spec. `wake` and `sleep` also decide about workloads
-that sleep; the later of the two commands counts.
+`pause` closes budgets, so that a forgotten pause does not leave pods movable by day; a paused Ray cluster stays as it
+is, awake or asleep. `keep` ends by itself; until then workers may still be added, open budgets are closed, and Ray
+clusters are awake. After `wake`, a Ray cluster is awake too, and may apply a new spec. `wake` and `sleep` also apply to
+workloads that sleep; the later of the two commands counts.
 """
 
 from collections.abc import Iterable
@@ -17,17 +17,18 @@ import typer
 from controllers.adapters.kube_api import ApiError
 from ebbtide.cli.cluster import NAMESPACE, Context, Kubeconfig, Namespace, cluster
 from ebbtide.cli.console import fail
-from ebbtide.operate.api import OperatorApi, Target, controller_config_of, one_line, targets_of
-from ebbtide.operate.holds import Result, annotate, held
+from ebbtide.operate.api import OperatorApi, Target, controller_config_of, targets_of
+from ebbtide.operate.holds import HoldResult, annotate, held
 from ebbtide.operate.holds import resume as resume_held
 from ebbtide.operate.instants import NotUnderstood, instant_after, spoken
 from ebbtide.operate.objects import rfc3339
-from ebbtide.operate.ray.facts import ray_config_of, ray_facts, ray_targets
+from ebbtide.operate.ray.facts import ray_facts, ray_targets, workloads_config_of
 from ebbtide.operate.ray.view import ray_view
 from ebbtide.operate.release import release as release_fields
 from ebbtide.operate.release import release_from_autoscaler
 from ebbtide.operate.sleepers import ending_targets, named_targets, sleeper_targets
-from ebbtide.terminal import console
+from ebbtide.text.one_line import collapsed
+from ebbtide.text.terminal import console
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.labels import KEEP_UNTIL, PAUSED, SLEEP_UNTIL, WAKE_UNTIL
 from ebbtide.vocabulary.workloads import Wake
@@ -97,7 +98,7 @@ def wake(
 ) -> None:
     """Wake Ray clusters and workloads, and keep them awake until a given time."""
     with cluster(kubeconfig, context) as api:
-        config, ray_config = controller_config_of(api, namespace), ray_config_of(api, namespace)
+        config, ray_config = controller_config_of(api, namespace), workloads_config_of(api, namespace)
         instant, all_targets = _instant(until, config), [*ray_targets(ray_config), *sleeper_targets(ray_config)]
         targets = named_targets(all_targets, names or (), "Ray cluster and no workload that sleeps")
         title = f"awake until {spoken(instant, config.hours.timezone)}:"
@@ -126,7 +127,7 @@ def sleep(
     """Let workloads sleep until a given time, also in business hours."""
     with cluster(kubeconfig, context) as api:
         config = controller_config_of(api, namespace)
-        instant, document = _instant(until, config), ray_config_of(api, namespace)
+        instant, document = _instant(until, config), workloads_config_of(api, namespace)
         ending = ending_targets(document)
         sleepers = [target for target in sleeper_targets(document) if target not in ending]
         targets = named_targets(sleepers, names, "workload that may sleep")
@@ -168,7 +169,7 @@ def release(
         if autoscaler:
             _show("", release_from_autoscaler(api, namespace, names or ()))
             return
-        document = ray_config_of(api, namespace)
+        document = workloads_config_of(api, namespace)
         targets = targets_of(controller_config_of(api, namespace), names or (), sleeper_targets(document))
         _show("", release_fields(api, namespace, targets, ending_targets(document)))
 
@@ -176,12 +177,12 @@ def release(
 def _targets(api: OperatorApi, namespace: str, config: ControllerConfig, names: list[str] | None) -> list[Target]:
     """The named targets, with Ray clusters and workloads that sleep if the user may read the document."""
     try:
-        document = ray_config_of(api, namespace)
+        document = workloads_config_of(api, namespace)
         more = [*ray_targets(document), *sleeper_targets(document)]
     except ApiError as error:
         if error.status != HTTPStatus.FORBIDDEN:
             raise
-        console().print(f"note: Ray clusters are not known: {one_line(error)}")
+        console().print(f"note: Ray clusters are not known: {collapsed(error)}")
         more = []
     return targets_of(config, names or (), more)
 
@@ -193,7 +194,7 @@ def _instant(until: str, config: ControllerConfig) -> datetime:
         fail(f"--until: {error}", code=2)
 
 
-def _show(title: str, results: Iterable[Result], kinds: str = "pools and no flexible budgets") -> None:
+def _show(title: str, results: Iterable[HoldResult], kinds: str = "pools and no flexible budgets") -> None:
     """Print one line for each object when it is done. Ends the command with 1 if one failed."""
     out = console()
     if title:

@@ -1,4 +1,4 @@
-"""`ebbtide idle`: what is paid for but unused. It reads, and changes nothing."""
+"""`ebbtide idle`: what is paid for but unused. Read-only."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
@@ -11,19 +11,28 @@ from rich.console import Group, RenderableType
 from ebbtide.cli.cluster import Context, Kubeconfig
 from ebbtide.cli.console import aws_client, fail, finish
 from ebbtide.cli.options import JsonFile, PrometheusToken, PrometheusUrl, Stack
-from ebbtide.idle.aws import read_aws
-from ebbtide.idle.finding import Finding
-from ebbtide.idle.owners import expired
-from ebbtide.idle.unused import find_unused
-from ebbtide.monitoring.client import Unknown
+from ebbtide.monitoring.client import UnknownAnswer
 from ebbtide.operate.api import CannotOperate
+from ebbtide.operate.idle.aws import read_aws
+from ebbtide.operate.idle.finding import IdleFinding
+from ebbtide.operate.idle.owners import expired
+from ebbtide.operate.idle.unused import find_unused
 from ebbtide.operate.prometheus import prometheus_of
 from ebbtide.settings import StackInvalid, load_stack
-from ebbtide.terminal import table
-from ebbtide.units.counts import several
-from ebbtide.units.money import dollars
+from ebbtide.text.counts import several
+from ebbtide.text.money import dollars
+from ebbtide.text.sheet import DOLLARS, Cell, Sheet, left, right
+from ebbtide.text.terminal import sheet_table
 
-_COLUMNS = ("kind", "name", ">a month", "since", "owner", "expires", "evidence")
+_COLUMNS = (
+    *left("kind"),
+    *left("name", fold=True),
+    *right("a month", unit=DOLLARS, unknown="?"),
+    *left("since"),
+    *left("owner", fold=True),
+    *left("expires"),
+    *left("evidence", fold=True),
+)
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -52,8 +61,8 @@ def idle(
     except CannotOperate as error:
         if prometheus:
             fail(error, code=error.code)
-        unused, code = Unknown(str(error)), error.code
-    if isinstance(unused, Unknown):
+        unused, code = UnknownAnswer(str(error)), error.code
+    if isinstance(unused, UnknownAnswer):
         findings += expired(settings, now.date(), None)
         unread.append(unused.why)
         if not findings and not aws_was_read:
@@ -63,22 +72,24 @@ def idle(
     findings.sort(
         key=lambda found: ((found.expires or date.max) >= now.date(), -(found.usd or 0), found.kind, found.name)
     )
-    listed = TypeAdapter(list[Finding]).dump_python(findings, mode="json")
+    listed = TypeAdapter(list[IdleFinding]).dump_python(findings, mode="json")
     document = {"schema": 1, "stack": settings.stack, "findings": listed, "unread": unread}
     finish(json_file, document, _text(listed, unread))
 
 
 def _text(findings: Sequence[Mapping[str, Any]], unread: Sequence[str]) -> RenderableType:
-    rows: list[list[str]] = []
-    columns = [name for name in _COLUMNS if name == ">a month" or any(found[name] for found in findings)]
+    columns = [
+        column for column in _COLUMNS if column.name == "a month" or any(found[column.name] for found in findings)
+    ]
+    rows: list[list[Cell]] = []
     for found in findings:
-        usd, since = found["usd"], (found["since"] or "")[:10]
-        cells = {**found, "a month": "?" if usd is None else dollars(usd), "since": since}
-        rows.append([str(cells[column.removeprefix(">")] or "") for column in columns])
+        cells = {name: str(value or "") for name, value in found.items()}
+        cells |= {"a month": found["usd"], "since": cells["since"][:10]}
+        rows.append([cells[column.name] for column in columns])
     least = "at least " if any(found["usd"] is None for found in findings) else ""
     total = least + dollars(sum(found["usd"] or 0 for found in findings))
     return Group(
         f"{several(len(findings), 'finding')}, {total} a month.",
-        *([table(columns, rows, fold=("name", "owner", "evidence"))] if findings else []),
+        *([sheet_table(Sheet(columns=columns, rows=rows))] if findings else []),
         *(f"not known: {line}" for line in unread),
     )

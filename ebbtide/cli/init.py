@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from ebbtide.cli.console import fail
-from ebbtide.files import Unwritable
 from ebbtide.project.files import NoWheel, repository_files, wheel_of_this_version, write_repository
+from ebbtide.text.files import Unwritable
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 

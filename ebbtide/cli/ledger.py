@@ -1,4 +1,4 @@
-"""`ebbtide ledger`: what the nodes of a month cost, what others would have cost, and who caused it.
+"""`ebbtide ledger`: what the nodes of a month cost, what alternatives would have cost, and who caused the cost.
 
 A committed month is read from its file: its recording is gone after 45 days, and it must not change.
 """
@@ -12,9 +12,9 @@ import typer
 from ebbtide.cli.cluster import Context, Kubeconfig, watching
 from ebbtide.cli.console import fail, finish
 from ebbtide.cli.options import JsonFile, PrometheusToken, PrometheusUrl, closed_month
-from ebbtide.files import Unwritable, write_file
 from ebbtide.settings import StackInvalid, load_stack
 from ebbtide.settings.load import project_root
+from ebbtide.text.files import Unwritable, write_file
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -22,7 +22,7 @@ command = typer.Typer(add_completion=False, rich_markup_mode=None)
 _BILL_HELP = "A file or folder of AWS' Cost and Usage Report 2.0, or several; adds the bill of the same month."
 _FOCUS_HELP = "With --bill: write the bill with the shares of pools and workloads as FOCUS 1.2 (CSV)."
 _WRITE_HELP = "Add the month to stacks/ledger/STACK/MONTH.json. Existing entries are never changed."
-_ALL_HELP = "All committed months instead of a stack: the newest of each, or --month."
+_ALL_HELP = "Instead of one stack: the newest committed month of every stack, or --month."
 
 
 @command.command(epilog="Example: ebbtide ledger demo --month 2026-11 --report ledger.html")
@@ -52,16 +52,16 @@ def ledger(
         raise typer.BadParameter(
             "expected STACK or --all; --report, --bill, --focus and --write with STACK; --focus with --bill"
         )
-    from ebbtide.ledger.bill.bill import read_bill
-    from ebbtide.ledger.bill.difference import difference_of
-    from ebbtide.ledger.bill.focus import focus_text
-    from ebbtide.ledger.build import ledger_of
-    from ebbtide.ledger.month import LedgerError, plain
-    from ebbtide.ledger.month_file import add_entry, committed, month_path
-    from ebbtide.ledger.overview import overview
-    from ebbtide.ledger.page import render_page
-    from ebbtide.ledger.reading import read_month
-    from ebbtide.ledger.sheets import as_text, view_of
+    from ebbtide.lab.ledger.bill.bill import read_bill
+    from ebbtide.lab.ledger.bill.difference import difference_of
+    from ebbtide.lab.ledger.bill.focus import focus_text
+    from ebbtide.lab.ledger.build import ledger_of
+    from ebbtide.lab.ledger.month import LedgerError, plain
+    from ebbtide.lab.ledger.month_file import add_entry, committed, month_path
+    from ebbtide.lab.ledger.overview import overview
+    from ebbtide.lab.ledger.page import render_page
+    from ebbtide.lab.ledger.reading import read_month
+    from ebbtide.lab.ledger.sheets import as_text, view_of
 
     try:
         if stack is None:

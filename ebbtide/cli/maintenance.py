@@ -28,10 +28,10 @@ from ebbtide.cli.console import fail
 from ebbtide.operate.api import CannotOperate, OperatorApi, controller_config_of
 from ebbtide.operate.maintenance import Maintenance, duration_within_limit, maintenance_plan
 from ebbtide.operate.ray.applying import Applying, nothing_to_apply, plan_lines
-from ebbtide.operate.ray.facts import ray_config_of, ray_facts, ray_targets
+from ebbtide.operate.ray.facts import ray_facts, ray_targets, workloads_config_of
 from ebbtide.operate.ray.view import RayView, ray_view
 from ebbtide.operate.status import NoStatus, from_pods
-from ebbtide.terminal import console
+from ebbtide.text.terminal import console
 from ebbtide.vocabulary.controller_config import ControllerConfig
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -93,7 +93,7 @@ class _Request:
 
 
 def _apply(api: OperatorApi, config: ControllerConfig, names: list[str], request: _Request) -> None:
-    out, ray_config = console(), ray_config_of(api, request.namespace)
+    out, ray_config = console(), workloads_config_of(api, request.namespace)
     targets = {target.name: target for target in ray_targets(ray_config, names, option="--ray: ")}
 
     def look() -> list[RayView]:

@@ -1,6 +1,6 @@
 """`ebbtide new`: write the stack file of a new customer from a few questions or from flags.
 
-The settings check every answer in an otherwise valid file, so a wrong one has the message of `ebbtide check`; on a
+Each answer is checked in an otherwise valid stack file, so a wrong one gets the message of `ebbtide check`; on a
 terminal the question is repeated. An existing file is never changed.
 """
 
@@ -13,13 +13,13 @@ from typing import Annotated
 import typer
 
 from ebbtide.cli.console import fail
-from ebbtide.files import Unwritable, write_file
 from ebbtide.settings import StackInvalid
 from ebbtide.settings.file.contents import files_in
 from ebbtide.settings.file.keys import HOURS, WORKERS
 from ebbtide.settings.file.problems import Location, value_at
 from ebbtide.settings.first_file import Answers, Base, file_text, problems_of, read_base
 from ebbtide.settings.load import stack_path
+from ebbtide.text.files import Unwritable, write_file
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -33,7 +33,7 @@ _VALID = Answers(
     longest_job="12h",
     gpu=False,
 )
-"""Valid values of the other answers while one is checked."""
+"""Valid values for the other answers while one answer is checked."""
 
 _REGION_NEAR = {
     "Africa": "af-south-1",
@@ -89,7 +89,7 @@ QUESTIONS = (
 
 
 _BASE_HELP = (
-    "Build on this base, such as bases/production.yaml (a path from stacks/): what it has is neither asked nor written."
+    "Build on this base, such as bases/production.yaml (relative to stacks/): its values are neither asked nor written."
 )
 _YES_HELP = "Do not ask. Requires --timezone, --image and --longest-job, and --region for a zone such as UTC."
 
@@ -135,7 +135,7 @@ def new(
         fail("\ninterrupted; nothing was written", code=130)
     _refuse_existing(path)  # again: questions take their time
     if known is not None and (problems := problems_of(answers, str(path), known)):
-        fail("on this base the stack file would not be sound; nothing was written:", *problems)
+        fail("on this base the stack file would not be valid; nothing was written:", *problems)
     try:
         write_file(path, file_text(answers, known))
     except Unwritable as error:

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options that several commands share. Loads nothing of the lab until an option needs it."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -9,15 +9,15 @@ import typer
 
 from ebbtide.cli.console import fail
 from ebbtide.settings.sections.types import parse_positive_duration
-from ebbtide.simulator.trace.columns import NAMES
-from ebbtide.simulator.trace.jobs import Reading
-from ebbtide.simulator.trace.table import bundled
-from ebbtide.simulator.trace.times import parsed_time
+from ebbtide.text.times import parsed_time
 from ebbtide.vocabulary.windows import zone_names
 
 if TYPE_CHECKING:
-    from ebbtide.ledger.month import Month
+    from ebbtide.lab.ledger.month import Month
+    from ebbtide.lab.simulator.trace.jobs import Reading
     from ebbtide.settings import StackSettings
+
+_TRACES = Path(__file__).parents[1] / "lab" / "simulator" / "trace" / "data"
 
 
 def duration_option(text: str) -> timedelta:
@@ -37,7 +37,7 @@ def time_option(text: str) -> datetime:
 
 def closed_month(name: str, settings: "StackSettings") -> "Month":
     """Return the month of this name, or the last one, or end the command: it must have ended."""
-    from ebbtide.ledger.month import last_month, month_named
+    from ebbtide.lab.ledger.month import last_month, month_named
 
     zone, now = settings.business_hours.timezone, datetime.now(UTC)
     last = last_month(now, zone)
@@ -50,6 +50,8 @@ def closed_month(name: str, settings: "StackSettings") -> "Month":
 
 
 def _columns(text: str) -> dict[str, str]:
+    from ebbtide.lab.simulator.trace.columns import NAMES
+
     pairs = {field: name for field, _, name in (part.partition("=") for part in text.split(","))}
     if not all(pairs.values()) or not pairs.keys() <= NAMES.keys():
         raise typer.BadParameter(
@@ -70,8 +72,10 @@ def trace_reading(
     days: int | None,
     timezone: str | None,
     queues: Sequence[str] | None,
-) -> Reading:
-    """Return how a trace is read, by the options of every command that reads one. Raises `typer.BadParameter`."""
+) -> "Reading":
+    """Build the `Reading` from the options of every command that reads a trace. Raises `typer.BadParameter`."""
+    from ebbtide.lab.simulator.trace.jobs import Reading
+
     names = _queue_names(queues)
     return Reading(columns=columns or {}, since=since, days=days, timezone=timezone, queue_names=names)
 
@@ -89,7 +93,8 @@ def _queue_names(texts: Sequence[str] | None) -> dict[str, str]:
     return names
 
 
-TRACE_HELP = f"A CSV, JSON or Parquet file of jobs, or a bundled trace: {', '.join(bundled())}."
+_BUNDLED = ", ".join(sorted(path.name.removesuffix(".csv.gz") for path in _TRACES.glob("*.csv.gz")))
+TRACE_HELP = f"A CSV, JSON or Parquet file of jobs, or a bundled trace: {_BUNDLED}."
 
 Stack = Annotated[str, typer.Argument(metavar="STACK", help="A name (demo for stacks/Pulumi.demo.yaml) or a path.")]
 Days = Annotated[int | None, typer.Option(min=1, help="Days of the trace to replay; default: all.")]
@@ -110,7 +115,7 @@ Since = Annotated[
 ]
 Timezone = Annotated[
     str | None,
-    typer.Option(parser=_zone, metavar="ZONE", help="Zone of the trace's times without one; default: the stack's."),
+    typer.Option(parser=_zone, metavar="ZONE", help="Zone of times without one in the trace; default: the stack's."),
 ]
 MaxJob = Annotated[
     timedelta | None, typer.Option(parser=duration_option, metavar="8h", help="Leave out longer jobs of the trace.")
@@ -165,7 +170,7 @@ AtOnce = Annotated[
         "--at-once",
         min=1,
         max=10_000,
-        help="Concurrent requests of a pod; default: its in-flight target, rounded up, or 1.",
+        help="Concurrent requests per pod; default: its in-flight target, rounded up, or 1.",
     ),
 ]
 Day = Annotated[

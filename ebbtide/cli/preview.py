@@ -1,7 +1,7 @@
 """`ebbtide preview`: show the effect of a change on resources, cost, dangers and the coming nights before it is merged.
 
 Offline: reads stack files, the git repository and the shipped tables; no cloud, no cluster, no network and no Pulumi
-CLI. With `--plan` it shows the engine's changes instead of those between the recordings.
+CLI. With `--plan` it shows the engine's changes instead of the differences between the recordings.
 
 Exit code 0: safe, or "needs attention". Exit code 1: a customer is blocked, or a requested part could not be read, so
 that an incomplete preview does not pass in CI.
@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,20 +23,22 @@ from ebbtide.preview.document import PreviewDocument, StackVerdict
 from ebbtide.preview.page import PageRequest, preview
 from ebbtide.preview.plan import EnginePlan, PlanUnusable, read_plan
 from ebbtide.preview.render.as_json import as_json
-from ebbtide.preview.render.markdown import markdown
+from ebbtide.preview.render.comment import as_comment
 from ebbtide.preview.render.text import text_parts
 from ebbtide.settings import StackInvalid, StackSettings, load_stack, stack_names
 from ebbtide.settings.load import project_root
-from ebbtide.simulator.trace.counted import RequestTrace, find_requests
-from ebbtide.simulator.trace.traces import Reading, Trace, TraceError
-from ebbtide.terminal import console
+from ebbtide.text.terminal import console
+
+if TYPE_CHECKING:
+    from ebbtide.lab.advice.change import ChangeReplay
+    from ebbtide.lab.simulator.trace.traces import Reading, Trace
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 _FILE_WIDTH = 120  # without a terminal
 
 
-class Format(StrEnum):
+class PreviewFormat(StrEnum):
     TEXT = "text"
     MARKDOWN = "markdown"
     JSON = "json"
@@ -45,7 +47,7 @@ class Format(StrEnum):
 _STACKS_HELP = "Names (demo for stacks/Pulumi.demo.yaml) or paths."
 _AGAINST_HELP = "Git ref with the previous stack files, such as origin/main; default: none, so everything is new."
 _PLAN_HELP = "Output of `pulumi preview --json` for one stack; may be repeated."
-_DAYS_HELP = "With --trace: days to replay, of jobs the first, of requests the last; default: 7, or all."
+_DAYS_HELP = "With --trace: days to replay (the first days of jobs, the last days of requests); default: 7, or all."
 
 
 @command.command("preview", epilog="Example: ebbtide preview demo --against origin/main --format markdown")
@@ -55,8 +57,8 @@ def preview_command(
     all_: Annotated[bool, typer.Option("--all", help="All stacks in stacks/.")] = False,
     against: Annotated[str | None, typer.Option(metavar="GIT_REF", help=_AGAINST_HELP)] = None,
     format_: Annotated[
-        Format, typer.Option("--format", help="Output for a terminal, a comment, or tools.")
-    ] = Format.TEXT,
+        PreviewFormat, typer.Option("--format", help="Output for a terminal, a comment, or tools.")
+    ] = PreviewFormat.TEXT,
     plan: Annotated[list[Path] | None, typer.Option(metavar="FILE", help=_PLAN_HELP)] = None,
     simulate: Annotated[
         str | None, typer.Option("--trace", metavar="TRACE", help=f"Replay it before and after. {TRACE_HELP}")
@@ -70,18 +72,18 @@ def preview_command(
 ) -> None:
     """Preview a change: dangers, cost, coming nights."""
     names = _stack_names(stacks or [], all_=all_)
-    reading = trace_reading(columns, since, days, timezone, queues)
-    if reading != Reading() and simulate is None:
-        raise typer.BadParameter("--days, --from, --columns, --timezone and --queues: wanted --trace TRACE too")
     problems: list[str] = []
-    traces, requests = _traces(simulate, reading, names, problems)
+    replay = None
+    if simulate is not None or any((columns, since, days, timezone, queues)):
+        reading = trace_reading(columns, since, days, timezone, queues)
+        if simulate is None:
+            raise typer.BadParameter("--days, --from, --columns, --timezone and --queues: wanted --trace TRACE too")
+        replay = _replay(simulate, reading, names, problems)
     request = PageRequest(
         now=datetime.now(UTC),
         against=against,
         plans=_plans(plan or [], problems),
-        traces=traces,
-        requests=requests,
-        days=days,
+        replay=replay,
     )
     previewed = preview(names, project_root(), request)
     document = replace(previewed, problems=(*problems, *previewed.problems))
@@ -109,36 +111,37 @@ def _plans(paths: list[Path], problems: list[str]) -> tuple[EnginePlan, ...]:
     return tuple(plans)
 
 
-def _traces(
-    name: str | None, reading: Reading, stacks: Sequence[str], problems: list[str]
-) -> tuple[dict[str, Trace], RequestTrace | None]:
-    """Return the trace as jobs, by the stacks' zones, and as requests if it counts them."""
-    traces: dict[str, Trace] = {}
-    if name is None:
-        return traces, None
+def _replay(trace: str, reading: "Reading", stacks: Sequence[str], problems: list[str]) -> "ChangeReplay | None":
+    """Read the trace, as jobs in each stack's zone and as requests if it counts them; None if it cannot be read."""
+    from ebbtide.lab.advice.change import DAYS, ChangeReplay
+    from ebbtide.lab.simulator.trace.counted import find_requests
+    from ebbtide.lab.simulator.trace.traces import TraceError
+
     settings: list[StackSettings] = []
     for stack in stacks:
         with suppress(StackInvalid):  # the preview of the stack shows its problems
             settings.append(load_stack(stack))
+    traces: dict[str, Trace] = {}
     try:
         for stack in settings:
             if (zone := stack.business_hours.timezone) not in traces:
-                traces[zone] = read_with_bar(name, reading, [stack, *settings])
-        return traces, find_requests(name) if any(trace.counted for trace in traces.values()) else None
+                traces[zone] = read_with_bar(trace, reading, [stack, *settings])
+        requests = find_requests(trace) if any(read.counted for read in traces.values()) else None
     except TraceError as error:
         problems.append(f"not simulated: {error}")
-        return {}, None
+        return None
+    return ChangeReplay(traces=traces, requests=requests, days=reading.days or DAYS)
 
 
-def _show(document: PreviewDocument, format_: Format, *, full: bool) -> None:
-    if format_ is Format.TEXT:
+def _show(document: PreviewDocument, format_: PreviewFormat, *, full: bool) -> None:
+    if format_ is PreviewFormat.TEXT:
         out = console(fold=True)
         if not out.is_terminal:
             out = console(fold=True, min_width=_FILE_WIDTH)
         for part in text_parts(document, full=full):
             out.print(part)
     else:
-        typer.echo(as_json(document) if format_ is Format.JSON else markdown(document), nl=False)
+        typer.echo(as_json(document) if format_ is PreviewFormat.JSON else as_comment(document), nl=False)
 
 
 def _is_refused(document: PreviewDocument) -> bool:

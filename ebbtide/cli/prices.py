@@ -13,13 +13,13 @@ from typing import Annotated
 import typer
 
 from ebbtide.cli.console import aws_client, fail
-from ebbtide.files import Unwritable, write_directory
 from ebbtide.prices.aws_questions import Figures, NoAws, read_regions
 from ebbtide.prices.book import Book, PricesInvalid, RegionPrices, files_of
 from ebbtide.prices.listing import change_lines, overview_parts, region_parts
 from ebbtide.prices.tables import ENVIRONMENT, in_use, place_in_use, priced_regions, replacement
 from ebbtide.prices.update import changed, updated
-from ebbtide.terminal import console
+from ebbtide.text.files import Unwritable, write_directory
+from ebbtide.text.terminal import console
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 

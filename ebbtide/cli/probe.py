@@ -1,9 +1,8 @@
 """`ebbtide probe`: list the requirements that a cluster lacks, one line each, with the cluster's address.
 
-It stores nothing, and has the user's own rights. With a stack it also checks the stack's requirements: nodes, room for
-its pods, its customer's namespaces, the rules for adopted pods. For each rule that is installed it creates a pod as a
-dry run, which admission answers and the cluster does not store. Exit code 1 if a requirement is missing; notes do not
-count.
+It stores nothing, and uses the user's own rights. With a stack it also checks the stack's requirements: nodes, capacity
+for its pods, its customer's namespaces, the rules for adopted pods. For each installed rule it creates a pod as a dry
+run, which passes admission and is never stored. Exit code 1 if a requirement is missing; notes do not count.
 """
 
 import json
@@ -17,18 +16,19 @@ from ebbtide.cli.console import fail
 from ebbtide.operate.api import OperatorApi
 from ebbtide.operate.probe.adopted_facts import adopted_facts
 from ebbtide.operate.probe.facts import Right, facts_of, fault_of_token
-from ebbtide.operate.probe.findings import Finding, Probed, State
+from ebbtide.operate.probe.findings import Probed, ProbeFinding, State
 from ebbtide.operate.probe.rights import rights_of
 from ebbtide.operate.probe.rules import findings_of
 from ebbtide.operate.probe.wants import Wants, wants_of
 from ebbtide.recording.resources import Resource
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
 from ebbtide.settings.load import stack_of_text
-from ebbtide.terminal import console
+from ebbtide.text.records import plain_values
+from ebbtide.text.terminal import console
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-_STACK_HELP = "A name (demo for stacks/Pulumi.demo.yaml) or a path; also the default for --context."
+_STACK_HELP = "A name (demo for stacks/Pulumi.demo.yaml) or a path; its context is the default for --context."
 _SHORTEST = """\
 config:
   ebbtide:customer: any
@@ -74,7 +74,7 @@ def _registered(settings: StackSettings) -> tuple[Resource, ...]:
 
 
 def _rights_of_any() -> tuple[Right, ...]:
-    """The rights that every stack on an existing cluster needs: those of the smallest one."""
+    """The rights that every stack on an existing cluster needs: the rights of the smallest stack."""
     return rights_of(_registered(stack_of_text(_SHORTEST, stack="any", file="any")))
 
 
@@ -85,11 +85,11 @@ def _loaded(stack: str) -> StackSettings:
         fail(invalid)
 
 
-def _document(api: OperatorApi, findings: list[Finding]) -> dict[str, object]:
-    return {"source": api.source, "findings": [finding._asdict() for finding in findings]}
+def _document(api: OperatorApi, findings: list[ProbeFinding]) -> dict[str, object]:
+    return {"source": api.source, "findings": plain_values(findings)}
 
 
-def _show(out: Console, api: OperatorApi, findings: list[Finding]) -> None:
+def _show(out: Console, api: OperatorApi, findings: list[ProbeFinding]) -> None:
     out.print(api.source)
     width = max(len(finding.what) for finding in findings)
     for finding in findings:

@@ -1,7 +1,7 @@
 """`ebbtide render`: show the resources of a stack, without cloud, cluster, credentials or network.
 
 One recording as text, JSON or a Mermaid graph; with `--output` also as files for `kubectl apply --server-side`, without
-the fields of other writers. Values that only AWS knows are placeholders (account 111122223333).
+the fields that others write. Values that only AWS knows are placeholders (account 111122223333).
 """
 
 import json
@@ -13,7 +13,6 @@ from typing import Annotated
 import typer
 
 from ebbtide.cli.console import fail
-from ebbtide.files import Unwritable, write_directory
 from ebbtide.preview.render.stack import stack_parts
 from ebbtide.recording.graph import mermaid
 from ebbtide.recording.needed_secrets import needed_secrets
@@ -21,14 +20,15 @@ from ebbtide.recording.output import output_files
 from ebbtide.recording.record import record
 from ebbtide.recording.resources import as_json
 from ebbtide.settings import StackInvalid, load_stack
-from ebbtide.terminal import console
+from ebbtide.text.files import Unwritable, write_directory
+from ebbtide.text.terminal import console
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 _WIDTH = 160  # columns: enough for whole names where the output is a file
 
 
-class Format(StrEnum):
+class RenderFormat(StrEnum):
     TEXT = "text"
     JSON = "json"
 
@@ -44,7 +44,7 @@ def render(
     stack: Annotated[str, typer.Argument(metavar="STACK", help=_STACK_HELP)],
     *,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="DIR", help=_OUTPUT_HELP)] = None,
-    format_: Annotated[Format, typer.Option("--format", help="Output as text or JSON.")] = Format.TEXT,
+    format_: Annotated[RenderFormat, typer.Option("--format", help="Output as text or JSON.")] = RenderFormat.TEXT,
     graph: Annotated[bool, typer.Option("--graph", help="Print only a Mermaid graph of the components.")] = False,
 ) -> None:
     """Show the resources and cost of a stack, offline."""
@@ -58,7 +58,7 @@ def render(
         fail(error)
     if graph:
         out.out(mermaid(resources), end="", highlight=False)
-    elif format_ is Format.JSON:
+    elif format_ is RenderFormat.JSON:
         out.out(json.dumps(as_json(resources), indent=2), highlight=False)
     else:
         for part in stack_parts(settings, resources, datetime.now(UTC).date()):

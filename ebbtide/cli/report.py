@@ -9,14 +9,14 @@ import typer
 from ebbtide.cli.cluster import Context, Kubeconfig, watching
 from ebbtide.cli.console import fail
 from ebbtide.cli.options import PrometheusToken, PrometheusUrl, Stack
-from ebbtide.files import Unwritable
+from ebbtide.lab.report.live.page import verdict, write_live
+from ebbtide.lab.report.live.reading import read_record
+from ebbtide.lab.report.live.record import missing
 from ebbtide.monitoring.client import Prometheus
-from ebbtide.report.live.page import verdict, write_live
-from ebbtide.report.live.reading import read_record
-from ebbtide.report.live.record import missing
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
-from ebbtide.terminal import console
-from ebbtide.units.durations import read_duration
+from ebbtide.text.durations import read_duration
+from ebbtide.text.files import Unwritable
+from ebbtide.text.terminal import console
 from ebbtide.vocabulary.windows import zone_of
 
 command = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)

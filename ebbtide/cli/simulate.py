@@ -32,16 +32,17 @@ from ebbtide.cli.options import (
     trace_reading,
 )
 from ebbtide.cli.simulate_service import ServiceRequest, describe_for, one_stack, serve
-from ebbtide.files import Unwritable
+from ebbtide.lab.report import strategy_table
+from ebbtide.lab.simulator.replay import ReplayError, ReplayOptions
+from ebbtide.lab.simulator.results import DEFAULT_STRATEGIES, Replay, Strategy, Typed, as_json
+from ebbtide.lab.simulator.strategies.table import other_provisioner
+from ebbtide.lab.simulator.trace.traces import Reading, Trace, TraceError
+from ebbtide.lab.simulator.world.failures import Failures
 from ebbtide.prices.tables import ENVIRONMENT
-from ebbtide.report import strategy_table
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
 from ebbtide.settings.sections.types import parse_positive_duration
-from ebbtide.simulator.replay import ReplayError, ReplayOptions
-from ebbtide.simulator.results import DEFAULT_STRATEGIES, Replay, Strategy, Typed, as_json
-from ebbtide.simulator.strategies.table import other_provisioner
-from ebbtide.simulator.trace.traces import Reading, Trace, TraceError
-from ebbtide.simulator.world.failures import Failures
+from ebbtide.text.files import Unwritable
+from ebbtide.text.terminal import console
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -56,11 +57,12 @@ def _shift(text: str) -> timedelta:
 _STACKS = "Names (demo for stacks/Pulumi.demo.yaml) or paths; further stacks are compared with the first."
 _ALIGNED = "Local time of the trace's first second; default: its dates, or busy hours aligned with business hours."
 _STRATEGIES = (
-    "May be repeated; default: all but -spot and karpenter-defaults; of karpenter and managed-groups the one that the "
-    "stack does not have."
+    "May be repeated; default: all but -spot and karpenter-defaults, and of karpenter and managed-groups only the one "
+    "that the stack does not use."
 )
 _REPORT = "Write an HTML page; with --service and a .svg name, only the chart of one day."
-_DESCRIBE = "Describe a trace and the saving that scaling can reach, instead of a replay."
+_COMPARED = 90  # columns: enough for the figures of two stacks
+_DESCRIBE = "Instead of a replay, describe a trace and the saving that scaling can reach."
 
 
 @command.command(epilog="Example: ebbtide simulate demo --trace openb2023-a --days 7 --report report.html")
@@ -220,7 +222,7 @@ def _only_described(
             "(for example: ebbtide simulate --describe openb2023-a)"
         )
     if stacks and suggest is None:
-        raise typer.BadParameter("with --describe a stack is what --suggest adapts (for example: --suggest my.yaml)")
+        raise typer.BadParameter("with --describe, STACK is only for --suggest (for example: --suggest my.yaml)")
     return stacks[0] if stacks else None
 
 
@@ -250,7 +252,7 @@ class _Outputs:
 
 
 def _describe(trace: str, longest_s: float | None, like: str | None, outputs: _Outputs, reading: Reading) -> None:
-    from ebbtide.advice.described_load import described_load  # which no replay needs
+    from ebbtide.lab.advice.described_load import described_load  # which no replay needs
 
     try:
         if like is not None:
@@ -262,7 +264,7 @@ def _describe(trace: str, longest_s: float | None, like: str | None, outputs: _O
         if described.stack is None:
             fail(described.refusal)
         write(outputs.main, described.stack)
-    finish(outputs.json, described.document, described.text)
+    finish(outputs.json, described.document, described.shown)
 
 
 def _compare(
@@ -275,7 +277,7 @@ def _compare(
     *,
     full: bool,
 ) -> None:
-    from ebbtide.advice.comparison import (
+    from ebbtide.lab.advice.comparison import (
         comparison_json,
         comparison_table,
         replay_each,
@@ -294,13 +296,14 @@ def _compare(
     if write_page is not None:
         named = typed if len(typed) == len(replays) else [typed[0]] * len(replays)
         write_page([replace(replay, typed=names) for replay, names in zip(replays, named, strict=True)])
-    finish(outputs.json, document, with_assumptions(shown, full=full))
+    out = console(fold=True, min_width=_COMPARED)
+    finish(outputs.json, document, with_assumptions(shown, full=full), out)
 
 
 def _page_writer(path: Path) -> Callable[[Sequence[Replay]], None]:
-    needs("--report", "ebbtide.report.pages.page")
-    from ebbtide.report.pages.comparison import write_comparison
-    from ebbtide.report.pages.page import write_report
+    needs("--report", "ebbtide.lab.report.pages.page")
+    from ebbtide.lab.report.pages.comparison import write_comparison
+    from ebbtide.lab.report.pages.page import write_report
 
     def write(replays: Sequence[Replay]) -> None:
         try:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import typer
 
 from ebbtide.cli.console import fail, finish, needs, progress_bars, with_assumptions, write
-from ebbtide.files import Unwritable
+from ebbtide.lab.simulator.replay import ReplayError
+from ebbtide.lab.simulator.trace.traces import TraceError
 from ebbtide.settings import StackInvalid, load_stack
-from ebbtide.simulator.replay import ReplayError
-from ebbtide.simulator.trace.traces import TraceError
+from ebbtide.text.files import Unwritable
 
 if TYPE_CHECKING:
-    from ebbtide.simulator.services.results import ServiceReplay
-    from ebbtide.simulator.trace.counted import RequestTrace
+    from ebbtide.lab.simulator.services.results import ServiceReplay
+    from ebbtide.lab.simulator.trace.counted import RequestTrace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,20 +64,20 @@ def one_stack(stacks: Sequence[str], trace: str | None, jobs_only: Mapping[str, 
 
 
 def serve(request: ServiceRequest, report: Path | None, json_file: Path | None, *, full: bool) -> None:
-    from ebbtide.report.charts.services import NoSuchDay, days_of, require_day
-    from ebbtide.report.pages.services import service_table
-    from ebbtide.simulator.services.replay import (
+    from ebbtide.lab.report.charts.services import NoSuchDay, days_of, require_day
+    from ebbtide.lab.report.pages.services import service_table
+    from ebbtide.lab.simulator.services.replay import (
         ServiceOptions,
         ServiceStrategy,
         replay_service,
         service_course,
         span_of,
     )
-    from ebbtide.simulator.services.results import as_json
-    from ebbtide.simulator.trace.counted import find_requests
+    from ebbtide.lab.simulator.services.results import as_json
+    from ebbtide.lab.simulator.trace.counted import find_requests
 
     if report is not None and not _is_picture(report):
-        needs("--report", "ebbtide.report.pages.service_page")
+        needs("--report", "ebbtide.lab.report.pages.service_page")
     options = ServiceOptions(
         days=request.days, start=request.start, rate=request.rate, at_once=request.at_once, seed=request.seed
     )
@@ -103,12 +103,12 @@ def _is_picture(path: Path) -> bool:
 def _write_report(replay: "ServiceReplay", requests: "RequestTrace", request: ServiceRequest, path: Path) -> None:
     """Write the page, or only its chart."""
     if _is_picture(path):
-        from ebbtide.report import served_day_picture
+        from ebbtide.lab.report import served_day_picture
 
         write(path, served_day_picture(replay, request.day) + "\n")
         return
-    from ebbtide.advice.describe_requests import describe_requests, load_sheet
-    from ebbtide.report.pages.service_page import write_service_report
+    from ebbtide.lab.advice.describe_requests import describe_requests, load_sheet
+    from ebbtide.lab.report.pages.service_page import write_service_report
 
     load = load_sheet(describe_requests(requests))
     try:
@@ -119,8 +119,8 @@ def _write_report(replay: "ServiceReplay", requests: "RequestTrace", request: Se
 
 def describe_for(trace: str, stacks: Sequence[str], service: str, at_once: int | None, json_file: Path | None) -> None:
     """Describe a trace, with the capacity of one pod of the service."""
-    from ebbtide.advice.described_load import described_load
-    from ebbtide.simulator.services.served import simulated
+    from ebbtide.lab.advice.described_load import described_load
+    from ebbtide.lab.simulator.services.served import simulated
 
     if len(stacks) != 1:
         raise typer.BadParameter(
@@ -132,4 +132,4 @@ def describe_for(trace: str, stacks: Sequence[str], service: str, at_once: int |
         described = described_load(trace, None, None, None, served_by)
     except (StackInvalid, ReplayError, TraceError) as error:
         fail(error)
-    finish(json_file, described.document, described.text)
+    finish(json_file, described.document, described.shown)

@@ -15,8 +15,8 @@ from ebbtide.cli.options import JsonFile, Stack
 from ebbtide.settings import StackInvalid, StackSettings, load_stack, stack_names, warnings_of
 from ebbtide.settings.checks.customers import shared_names
 from ebbtide.settings.summary import summary
-from ebbtide.terminal import console
-from ebbtide.units.counts import several
+from ebbtide.text.counts import several
+from ebbtide.text.terminal import console
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -60,8 +60,7 @@ def _check_one(out: Console, stack: str, valid: list[StackSettings]) -> bool:
     for line in summary(settings):
         out.print(f"  {line}")
     for warning in warnings:
-        kind, style = ("blocking", "red") if warning.blocks else ("warning", "yellow")
-        out.print(f"  {kind}: {warning}", style=style)
+        out.print(f"  {warning.severity}: {warning}", style="red" if warning.blocks else "yellow")
     return not blocked
 
 
@@ -86,7 +85,7 @@ def write_dashboards(
     stack: Stack,
     folder: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", file_okay=False, help="Output directory.")],
 ) -> None:
-    """Write Grafana's dashboards of a stack as files."""
+    """Write a stack's Grafana dashboards as files."""
     from ebbtide.monitoring.dashboards import dashboards, document_of  # not needed by check
 
     try:

@@ -16,18 +16,21 @@ from rich.console import Console
 from controllers.adapters.kube_api import ApiError
 from ebbtide.cli.cluster import NAMESPACE, Context, Kubeconfig, Namespace, Url, cluster
 from ebbtide.cli.console import fail
-from ebbtide.operate.api import CannotOperate, OperatorApi, controller_config_of, one_line
-from ebbtide.operate.node_pools import NodePools, node_pools_of
+from ebbtide.operate.api import CannotOperate, OperatorApi, controller_config_of
+from ebbtide.operate.node_pools import NodePoolView, node_pools_of
 from ebbtide.operate.objects import Document, at, rows_at
-from ebbtide.operate.ray.facts import ray_config_of, ray_facts
+from ebbtide.operate.ray.facts import ray_facts, workloads_config_of
 from ebbtide.operate.ray.text import ray_parts, ray_warnings
 from ebbtide.operate.ray.view import RayView, ray_view
 from ebbtide.operate.services import ServiceFacts, services_of
-from ebbtide.operate.sleepers import LeftAsleep, Row, left_asleep, sleeper_rows
+from ebbtide.operate.sleepers import LeftAsleep, SleeperRow, left_asleep, sleeper_rows
 from ebbtide.operate.status import NoStatus, ServerView, from_pods, from_url, server_view
 from ebbtide.operate.status_text import budget_table, head_lines, pool_table, server_lines, server_tables, warning_lines
 from ebbtide.operate.why.service import rows_of
-from ebbtide.terminal import console, table
+from ebbtide.text.one_line import collapsed
+from ebbtide.text.records import plain_values
+from ebbtide.text.sheet import Sheet, left
+from ebbtide.text.terminal import console, print_uncut, sheet_table
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.documents import encoded
 from ebbtide.vocabulary.workloads import WorkloadsConfig
@@ -117,20 +120,20 @@ class _Services:
 
     def show(self, out: Console) -> None:
         if self.facts:
-            columns = ("service", "ready", "wanted", "route", "held by")
+            columns = [*left("service", "ready", "wanted"), *left("route", "held by", fold=True)]
             out.print("")
-            out.print(table(columns, rows_of(self.facts), fold=[*columns[3:]]))
+            print_uncut(out, sheet_table(Sheet(columns=columns, rows=[*rows_of(self.facts)])))
         for line in self.unread:
             out.print(f"warning: services: {line}", style="yellow")
 
 
 @dataclass(frozen=True, slots=True)
 class _NodePools:
-    pools: NodePools
+    pools: NodePoolView
 
     @property
     def document(self) -> dict[str, object]:
-        rows = [row._asdict() for row in self.pools.rows]
+        rows = plain_values(self.pools.rows)
         return {
             **({"nodePools": rows} if rows else {}),
             **({"whyNoNodePools": why} if (why := self.pools.unread) else {}),
@@ -138,9 +141,9 @@ class _NodePools:
 
     def show(self, out: Console) -> None:
         if self.pools.rows:
-            columns = ("nodepool", "state", "nodes", "budgets", "reason")
+            columns = [*left("nodepool", "state", "nodes"), *left("budgets", "reason", fold=True)]
             out.print("")
-            out.print(table(columns, self.pools.rows, fold=[*columns[3:]]))
+            print_uncut(out, sheet_table(Sheet(columns=columns, rows=self.pools.rows)))
         if self.pools.unread:
             out.print(f"warning: nodepools: {self.pools.unread}", style="yellow")
 
@@ -149,20 +152,21 @@ class _NodePools:
 class _Sleepers:
     """The workloads that sleep."""
 
-    rows: Sequence[Row]
+    rows: Sequence[SleeperRow]
     unread: str
 
     @property
     def document(self) -> dict[str, object]:
         return {
-            **({"sleepers": [row._asdict() for row in self.rows]} if self.rows else {}),
+            **({"sleepers": plain_values(self.rows)} if self.rows else {}),
             **({"whyNoSleepers": self.unread} if self.unread else {}),
         }
 
     def show(self, out: Console) -> None:
         if self.rows:
+            columns = [*left("workload", "state", "pods", "until"), *left("reason", fold=True)]
             out.print("")
-            out.print(table(("workload", "state", "pods", "until", "reason"), self.rows, fold=["reason"]))
+            print_uncut(out, sheet_table(Sheet(columns=columns, rows=self.rows)))
         if self.unread:
             out.print(f"warning: workloads that sleep: {self.unread}", style="yellow")
 
@@ -177,7 +181,7 @@ class _LeftAsleep:
     @property
     def document(self) -> dict[str, object]:
         return {
-            **({"leftAsleep": [workload._asdict() for workload in self.workloads]} if self.workloads else {}),
+            **({"leftAsleep": plain_values(self.workloads)} if self.workloads else {}),
             **({"whyNoLeftAsleep": [*self.unread]} if self.unread else {}),
         }
 
@@ -191,10 +195,10 @@ def _of_workloads(
 ) -> tuple[_Part, ...]:
     """Ray clusters, workloads that sleep, and NodePools; a failure here does not hide other parts."""
     try:
-        workloads = ray_config_of(api, namespace)
+        workloads = workloads_config_of(api, namespace)
     except (ApiError, CannotOperate) as error:
-        left, why = _LeftAsleep([], [one_line(error)]), f"unknown: {one_line(error)}"
-        return _Ray(unread=why), _Sleepers((), why), _NodePools(NodePools(unread=why)), left
+        left, why = _LeftAsleep([], [collapsed(error)]), f"unknown: {collapsed(error)}"
+        return _Ray(unread=why), _Sleepers((), why), _NodePools(NodePoolView(unread=why)), left
     facts = ray_facts(api, workloads, now)
     views = [ray_view(cluster_facts, config, document) for cluster_facts in facts]
     sleepers = _Sleepers(*sleeper_rows(api, workloads, config.hours.timezone))
@@ -208,7 +212,7 @@ def _left_asleep(
     try:
         return _LeftAsleep(*left_asleep(api, config, workloads, namespace))
     except (ApiError, CannotOperate) as error:
-        return _LeftAsleep([], [one_line(error)])
+        return _LeftAsleep([], [collapsed(error)])
 
 
 def _show(document: Document, parts: Sequence[_Part], *, as_json: bool) -> None:

@@ -13,18 +13,18 @@ import typer
 from ebbtide.cli.console import fail, finish, progress_replays, read_with_bar, write
 from ebbtide.cli.options import Columns, Days, JsonFile, MaxJob, Queues, Since, Timezone, trace_reading
 from ebbtide.jobs import __version__
-from ebbtide.report.pages.sweep import render_sweep
-from ebbtide.simulator.replay import ReplayOptions
-from ebbtide.simulator.results import Strategy
-from ebbtide.sweep.calls import cores
-from ebbtide.sweep.cluster import NoCluster, code
-from ebbtide.sweep.objective import EXAMPLE
-from ebbtide.sweep.plan import SweepInvalid, SweepPlan, SweepRequest, own_prices, plan_of
-from ebbtide.sweep.run import run
-from ebbtide.sweep.store import Store, StoreError, rows_of
-from ebbtide.sweep.summary import as_json, summary_of
-from ebbtide.sweep.table import sweep_table
-from ebbtide.sweep.vary import EXAMPLE as VARY_EXAMPLE
+from ebbtide.lab.report.pages.sweep import render_sweep
+from ebbtide.lab.simulator.replay import ReplayOptions
+from ebbtide.lab.simulator.results import Strategy
+from ebbtide.lab.sweep.calls import cores
+from ebbtide.lab.sweep.cluster import NoCluster, code
+from ebbtide.lab.sweep.objective import EXAMPLE
+from ebbtide.lab.sweep.plan import SweepInvalid, SweepPlan, SweepRequest, own_prices, plan_of
+from ebbtide.lab.sweep.run import run
+from ebbtide.lab.sweep.store import ResultStore, ResultStoreError, rows_of
+from ebbtide.lab.sweep.summary import as_json, summary_of
+from ebbtide.lab.sweep.table import sweep_table
+from ebbtide.lab.sweep.vary import EXAMPLE as VARY_EXAMPLE
 
 command = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 
@@ -41,7 +41,7 @@ def _seeds(text: str) -> range:
     except ValueError:
         seeds = range(0)
     if not 0 < len(seeds) <= _MOST_SEEDS:
-        raise typer.BadParameter(f"wanted a number or up to {_MOST_SEEDS} of them, found {text!r} (for example 0-4)")
+        raise typer.BadParameter(f"wanted a number or a range of up to {_MOST_SEEDS}, found {text!r} (for example 0-4)")
     return seeds
 
 
@@ -87,7 +87,7 @@ def sweep(
     """Simulate many stacks with many settings; print the best for each stack and the best for all."""
     if seeds is not None:
         if seed:
-            raise typer.BadParameter("give --seed alone, for example --seed 0-4", param_hint="--seeds")
+            raise typer.BadParameter("give only --seed, for example --seed 0-4", param_hint="--seeds")
         typer.echo(f"--seeds {seeds} is --seed 0-{seeds - 1} now; the next release no longer reads it", err=True)
     seed_ranges = seed or [range(seeds or 1)]
     plan, store = _checked(
@@ -111,7 +111,7 @@ def sweep(
         with progress_replays(len(plan.tasks), len(plan.tasks) - len(missing.tasks)) as progress:
             ran = run(missing, store, processes=processes or cores(), ray=ray, progress=progress)
         rows = rows_of(store.rows(), (task.key for task in plan.tasks))
-    except (StoreError, NoCluster) as error:
+    except (ResultStoreError, NoCluster) as error:
         fail(error)
     summary = summary_of(plan, [row for row in rows if row["error"] is None], ran.errors)
     if report is not None:
@@ -123,7 +123,7 @@ def sweep(
         fail(f"{len(summary.missing)} replays failed; the same command with --resume tries them again")
 
 
-def _checked(request: SweepRequest, results: str, ray: str | None, *, resume: bool) -> tuple[SweepPlan, Store]:
+def _checked(request: SweepRequest, results: str, ray: str | None, *, resume: bool) -> tuple[SweepPlan, ResultStore]:
     """Report all faults together, and write nothing if there is one."""
     faults: list[str] = []
     plan = store = None
@@ -134,11 +134,11 @@ def _checked(request: SweepRequest, results: str, ray: str | None, *, resume: bo
     if ray is not None and own_prices():
         faults.append("--ray: wanted the shipped prices, found --prices: the cluster's nodes have no such directory")
     try:
-        store = Store(results, __version__, code())
+        store = ResultStore(results, __version__, code())
         store.refuse_others(resume=resume)
         if not faults:
             store.try_writing()
-    except StoreError as error:
+    except ResultStoreError as error:
         faults.append(str(error))
     if faults or plan is None or store is None:
         fail(*faults)

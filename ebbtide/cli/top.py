@@ -32,7 +32,7 @@ from ebbtide.operate.top.view import Price, TopView, top_view
 from ebbtide.prices import on_demand
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
 from ebbtide.settings.sections.cluster import ClusterKind
-from ebbtide.terminal import console
+from ebbtide.text.terminal import console
 from ebbtide.vocabulary.documents import encoded
 from ebbtide.vocabulary.windows import zone_of
 
@@ -46,7 +46,7 @@ _MIN_WIDTH = 110  # columns, in a file or a pipe
 def top(
     stack: Stack,
     *,
-    once: Annotated[bool, typer.Option("--once", help="Print once, the default if the output is no terminal.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print once; default if the output is not a terminal.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print once, as JSON.")] = False,
     prometheus: PrometheusUrl = "",
     token_file: PrometheusToken = None,

@@ -8,14 +8,14 @@ import typer
 
 from ebbtide.cli.cluster import NAMESPACE, Context, Kubeconfig, Namespace, Url, cluster
 from ebbtide.operate.api import controller_config_of
-from ebbtide.operate.ray.facts import ray_config_of
+from ebbtide.operate.ray.facts import workloads_config_of
 from ebbtide.operate.sleepers import explain_sleeper
 from ebbtide.operate.why.job import explain_job, job_facts
 from ebbtide.operate.why.node import explain_node, node_facts
 from ebbtide.operate.why.pools_and_budgets import explain_budget, explain_pool, status_or_reason
 from ebbtide.operate.why.ray import clusters_or_reason, explain_ray, job_lines, read_clusters
 from ebbtide.operate.why.service import explain_service
-from ebbtide.terminal import console
+from ebbtide.text.terminal import console
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -49,7 +49,7 @@ def why(
         elif what is What.SERVICE:
             lines = explain_service(api, namespace, name)
         elif what is What.WORKLOAD:
-            lines = explain_sleeper(api, ray_config_of(api, namespace), name, datetime.now(UTC))
+            lines = explain_sleeper(api, workloads_config_of(api, namespace), name, datetime.now(UTC))
         elif what is What.JOB:
             config, now = controller_config_of(api, namespace), datetime.now(UTC)
             job = job_facts(api, config, name)

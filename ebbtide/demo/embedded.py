@@ -106,5 +106,5 @@ def _launched(command: Sequence[str], log_file: Path) -> "subprocess.Popen[bytes
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # a Ctrl-C in the terminal is for the demo, which then stops it
+            start_new_session=True,  # a Ctrl-C in the terminal reaches only the demo, which then stops the server
         )

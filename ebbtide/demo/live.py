@@ -27,6 +27,7 @@ from controllers.scaler.loop import run
 from ebbtide.demo.embedded_redis import EmbeddedRedis
 from ebbtide.demo.jobs import NotFinished, Records, Training, read_records, run_interrupted, work
 from ebbtide.demo.process_cluster import ProcessCluster, rq_worker_command
+from ebbtide.text.counts import number_of
 from ebbtide.vocabulary.controller_config import ControllerConfig, PoolPolicy, RedisEndpoint
 from ebbtide.vocabulary.documents import dump, load
 
@@ -99,7 +100,7 @@ class _LiveJournal:
     def acted(self, at: datetime, action: Action, outcome: Outcome) -> None:  # noqa: ARG002 - the port's signature
         if isinstance(action, Scale) and outcome is Outcome.DONE:
             self.grown[action.pool] = time.monotonic()
-            self.say(f"{action.pool}: wants {_workers(action.replicas)} ({action.reason})")
+            self.say(f"{action.pool}: wants {number_of(action.replicas, 'worker')} ({action.reason})")
 
     def noted(self, at: datetime, subject: str, message: str) -> None:  # noqa: ARG002 - the port's signature
         self.say(f"{subject}: {message}")
@@ -278,7 +279,7 @@ def _enqueue(stage: _Stage, pool: PoolPolicy, number: int) -> None:
 
 
 def _reaction(stage: _Stage, pool: PoolName, before: float, check: Callable[[], None]) -> list[float]:
-    """Return the milliseconds until the controller acted on the job just enqueued; nothing if it saw no need."""
+    """Return the milliseconds until the controller acted on the job just enqueued; empty if it did not act."""
     while time.monotonic() < before + REACTION_LIMIT:
         check()
         at = stage.journal.grown.get(pool, 0.0)
@@ -297,20 +298,16 @@ def _wait_for_the_end(stage: _Stage, check: Callable[[], None]) -> Records:
         records = read_records(stage.connection)
         if records.done != reported:
             reported = records.done
-            stage.options.say(f"{reported} of {jobs} jobs done, {_workers(stage.cluster.live_workers())}")
+            stage.options.say(f"{reported} of {jobs} jobs done, {number_of(stage.cluster.live_workers(), 'worker')}")
         settled = stage.options.unsafe or records.done == jobs
         waiting = sum(_waiting(stage, pool) for pool in stage.config.pools)
         if settled and not waiting and not stage.cluster.pids():
             stage.options.say("0 workers again")
             return read_records(stage.connection)
         time.sleep(0.1)
-    workers = _workers(stage.cluster.live_workers())
+    workers = number_of(stage.cluster.live_workers(), "worker")
     raise LiveError(f"not finished after {LIMIT:.0f} s: {reported} of {jobs} jobs done, {workers}")
 
 
 def _waiting(stage: _Stage, pool: PoolPolicy) -> int:
     return sum(int(stage.connection.llen(f"rq:queue:{queue}")) for queue in pool.queues)
-
-
-def _workers(count: int) -> str:
-    return f"{count} worker" if count == 1 else f"{count} workers"

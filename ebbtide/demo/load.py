@@ -18,7 +18,7 @@ Headers = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
+class LoadStage:
     seconds: float
     rate: float  # requests a second
 
@@ -31,7 +31,7 @@ class Answer:
     took: float  # until the answer was complete, or until it failed
     failed: str | None = None
     sent: Headers = field(default_factory=dict[str, str])
-    received: Headers = field(default_factory=dict[str, str])  # response headers, names in small letters
+    received: Headers = field(default_factory=dict[str, str])  # response headers, names in lower case
 
     @property
     def pod(self) -> str:
@@ -43,7 +43,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class LoadAnswers:
     """All requests, in the order in which they should have been sent."""
 
     all: tuple[Answer, ...]
@@ -65,9 +65,9 @@ class Answers:
         """Reasons of the lost requests."""
         return Counter(answer.failed for answer in self.all if answer.failed is not None)
 
-    def between(self, begin: float, end: float) -> "Answers":
+    def between(self, begin: float, end: float) -> "LoadAnswers":
         """Return the requests that should have been sent in [begin, end), seconds from the start."""
-        return Answers(tuple(answer for answer in self.all if begin <= answer.at < end))
+        return LoadAnswers(tuple(answer for answer in self.all if begin <= answer.at < end))
 
     def quantile(self, share: float) -> float:
         """Return the seconds within which this share of the answered requests ended; nan when none was answered."""
@@ -80,7 +80,7 @@ class Load:
     """A load to send. `address` is called for each new connection, as a Service is resolved for its clients."""
 
     address: Callable[[], Address]
-    stretches: Sequence[Stretch]
+    stretches: Sequence[LoadStage]
     seed: int = 0
     headers: Callable[[random.Random], Headers] = lambda _: {}
     path: str = "/"
@@ -89,7 +89,7 @@ class Load:
     heard: Callable[[Answer], None] = lambda _: None  # called with each request as it ends
 
 
-def arrivals(stretches: Sequence[Stretch], draw: random.Random) -> list[float]:
+def arrivals(stretches: Sequence[LoadStage], draw: random.Random) -> list[float]:
     """Return the instants in seconds from the start."""
     at: list[float] = []
     begin = 0.0
@@ -101,7 +101,7 @@ def arrivals(stretches: Sequence[Stretch], draw: random.Random) -> list[float]:
     return at
 
 
-async def offer(load: Load) -> Answers:
+async def offer(load: Load) -> LoadAnswers:
     """Send all requests, and wait for the last answer."""
     draw = random.Random(load.seed)
     plan = [(at, load.headers(draw)) for at in arrivals(load.stretches, draw)]
@@ -113,7 +113,7 @@ async def offer(load: Load) -> Answers:
             if early > 0:
                 await asyncio.sleep(early)
             sending.append(asyncio.create_task(client.send(at, headers)))
-        return Answers(tuple([await task for task in sending]))
+        return LoadAnswers(tuple([await task for task in sending]))
     finally:
         client.close()
 

@@ -108,7 +108,7 @@ class _Serving:
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     loaded: bool = False
     closed: bool = False
-    pace: float = 1.0  # times as long
+    pace: float = 1.0  # factor on the duration of requests
     load: _Load = field(default_factory=_Load)
     servers: list[asyncio.Server] = field(default_factory=list[asyncio.Server])
     idle: set[asyncio.StreamWriter] = field(default_factory=set[asyncio.StreamWriter])
@@ -238,7 +238,7 @@ def _burn(seconds: float) -> None:
 
 
 def _parsed(head: bytes) -> tuple[str, dict[str, str]]:
-    """Return the path, and headers by name in small letters."""
+    """Return the path, and headers by name in lower case."""
     first, *lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
     pairs = (line.partition(":") for line in lines)
     return first.split()[1].partition("?")[0], {name.strip().lower(): value.strip() for name, _, value in pairs}

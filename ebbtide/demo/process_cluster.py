@@ -162,7 +162,7 @@ class ProcessCluster:
         self.peak = max(self.peak, sum(len(other.live()) for other in self._pools.values()))
 
     def _rank(self, pod: _Pod) -> tuple[bool, int]:
-        """Rank marked ones first, then the newest; if blind, the oldest, which got the first job."""
+        """Rank marked pods first, then the newest; if blind, the oldest, which got the first job."""
         number = int(pod.name.rsplit("-", 1)[1])
         return (False, number) if self._blind else (not pod.marked, -number)
 

@@ -1,8 +1,8 @@
 """Replicas of a model server as processes, which start and end as pods do.
 
 This stands in for a ReplicaSet, a kubelet and the endpoints of a Service: a pod is an endpoint from the first success
-of its readiness probe; at its end it first stops being one, waits for its preStop, gets SIGTERM, and is killed when
-its grace period is over.
+of its readiness probe. When it ends, it first stops being an endpoint, waits for its preStop, gets SIGTERM, and is
+killed if its grace period is over.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class ServedPods:
     publish: Publish
     ending: Ending = field(default_factory=Ending)
     pods: list[Pod] = field(default_factory=list[Pod])
-    killed: int = 0  # that did not end within their grace period
+    killed: int = 0  # pods that did not end within their grace period
     _born: int = 0
     _endpoints: list[Address] = field(default_factory=list[Address])
 

@@ -1,8 +1,8 @@
 """The serving part of the demo: a service that grows with its load, shrinks after it, and loses no request.
 
 A real gateway (Envoy), model servers as processes, and an open loop of requests. The arithmetic of the
-HorizontalPodAutoscaler decides, fed by the gateway's own gauge; in a cluster the real one does. Its times are
-shortened, and the output says so.
+HorizontalPodAutoscaler decides, with the gateway's own gauge as input; in a cluster the real autoscaler does. Its
+times are shortened, and the output says so.
 """
 
 import asyncio
@@ -14,17 +14,18 @@ from statistics import fmean
 from typing import Any
 
 from ebbtide.demo.embedded_envoy import EmbeddedEnvoy, Route, Upstream
-from ebbtide.demo.load import Answers, Load, Stretch, offer
+from ebbtide.demo.load import Load, LoadAnswers, LoadStage, offer
 from ebbtide.demo.model_server import ModelServer
 from ebbtide.demo.served_pods import Ending, ServedPods
-from ebbtide.report.charts.services import LoadStep
-from ebbtide.simulator.strategies.hpa import STABILISATION_S, SYNC_S, Hpa, HpaSight, hpa_of_total
+from ebbtide.lab.report.charts.services import LoadStep
+from ebbtide.lab.simulator.strategies.hpa import STABILISATION_S, SYNC_S, Hpa, HpaSight, hpa_of_total
+from ebbtide.text.counts import number_of
 
 SERVICE = "embedder"
 SERVER = ModelServer(port=0, pod=SERVICE, variant=SERVICE, service=0.1, concurrency=2, loading=1.0)
 TARGET = 1.5  # requests in flight for each replica
 MOST = 6  # replicas
-STRETCHES = (Stretch(seconds=4, rate=6), Stretch(seconds=10, rate=55), Stretch(seconds=10, rate=6))
+STRETCHES = (LoadStage(seconds=4, rate=6), LoadStage(seconds=10, rate=55), LoadStage(seconds=10, rate=6))
 ENDING = Ending(pre_stop=1.0, grace=10.0)
 IN_A_CLUSTER = Ending()
 SYNC = 1.0  # seconds
@@ -109,17 +110,20 @@ async def _served(gateway: EmbeddedEnvoy, say: Say) -> Served:
 
 def _beginning(gateway: EmbeddedEnvoy) -> list[str]:
     server = f"{SERVER.concurrency} requests at a time, {SERVER.service * 1000:.0f} ms each"
-    times = f"every {SYNC:g} s (there {SYNC_S:g} s), shrinking after {STABILIZATION:g} s (there {STABILISATION_S:g} s)"
-    waits = f"waits {ENDING.pre_stop:g} s (there {IN_A_CLUSTER.pre_stop:g} s)"
+    times = (
+        f"every {SYNC:g} s (cluster: {SYNC_S:g} s), "
+        f"shrinking after {STABILIZATION:g} s (cluster: {STABILISATION_S:g} s)"
+    )
+    waits = f"waits {ENDING.pre_stop:g} s (cluster: {IN_A_CLUSTER.pre_stop:g} s)"
     return [
         f"Envoy answers on {gateway.host}:{gateway.port}, with 1 replica of {SERVICE} behind it: {server}",
         f"wanted: {TARGET:g} requests in flight for each replica, counted at the gateway",
         f"in a cluster the HorizontalPodAutoscaler decides, here its arithmetic: {times}",
-        f"a replica that has to go first stops being an endpoint, {waits}, answers what it has, and ends",
+        f"a replica that is removed stops being an endpoint, {waits}, answers its open requests, and ends",
     ]
 
 
-def _counted(answers: Answers, scaler: "_Scaler", pods: ServedPods) -> Served:
+def _counted(answers: LoadAnswers, scaler: "_Scaler", pods: ServedPods) -> Served:
     windows = scaler.windows
     by_window = [answers.between(index * WINDOW, (index + 1) * WINDOW) for index in range(len(windows))]
     p95 = [part.quantile(0.95) for part in by_window]
@@ -179,13 +183,9 @@ class _Scaler:
         if after == before and now - self._said < SAY_EVERY:
             return
         self._said = now
-        change = f"from {before} to {after} replicas" if after != before else _replicas(after)
+        change = f"from {before} to {after} replicas" if after != before else number_of(after, "replica")
         self.say(f"{now:>3} s: {rate:3.0f} answers a second, {in_flight:4.1f} in flight: {change}")
 
     def _completed(self) -> int:
         counter = f"cluster.{SERVICE}.upstream_rq_completed"
         return self.gateway.stats(counter).get(counter, 0)
-
-
-def _replicas(count: int) -> str:
-    return "1 replica" if count == 1 else f"{count} replicas"

@@ -52,6 +52,6 @@ def _die_with(parent: int) -> None:
 
 if __name__ == "__main__":
     logging.disable(logging.ERROR)  # the demo reports for its workers
-    # The parent's id is an argument: read here, it might be that of an orphan's new parent.
+    # The parent's id is an argument: read here, it might be the id of an orphan's new parent.
     threading.Thread(target=_die_with, args=(int(sys.argv[1]),), daemon=True).start()
     main(sys.argv[2], sys.argv[3], sys.argv[4], sys.argv[5:])

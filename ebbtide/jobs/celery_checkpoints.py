@@ -67,7 +67,7 @@ def _await_store(**_: Any) -> None:
     """Wait for the store before the pool forks and the first message is taken."""
     if pool_checkpoints() is None:
         return
-    before = signal.signal(signal.SIGTERM, _leave)  # as process 1 of a container it would be dropped
+    before = signal.signal(signal.SIGTERM, _leave)  # process 1 of a container would not get it without a handler
     await_store(lambda: False)
     signal.signal(signal.SIGTERM, before)
 

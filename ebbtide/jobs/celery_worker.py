@@ -198,7 +198,7 @@ def settings(app: Celery, channel: Any) -> dict[str, Any]:
 
 
 def _options(app: Celery, consumer: Any) -> dict[str, Any]:
-    """Return what this worker runs with: an option of its command line is not in the application's settings."""
+    """Return this worker's effective options: options of the command line are not in the application's settings."""
     worker = consumer.controller
     early = [name for name, task in list(app.tasks.items()) if not name.startswith("celery.") and not task.acks_late]
     return {
@@ -247,7 +247,7 @@ def _stamp(headers: dict[str, Any] | None = None, **_: Any) -> None:
 
 
 def _let_tasks_begin(hub: Any) -> None:
-    """Wait for tasks that were sent to the pool and not yet accepted: the pool would run them and the worker forget."""
+    """Wait for tasks that were sent to the pool and not yet accepted: the worker would forget them."""
     loop = hub.create_loop()
     deadline = time.monotonic() + BEGIN_WITHIN
     while any(task not in state.active_requests for task in state.reserved_requests) and time.monotonic() < deadline:
@@ -267,8 +267,8 @@ def _await_redis(channel: Any) -> None:
 def _keep_running_tasks(channel: Any, running_messages: list[Any]) -> None:
     """Keep the messages of running tasks when the connection breaks; a stock worker returns them, and they run twice.
 
-    They stay in `unacked` and are acknowledged on the new connection when they end (`running_messages` are those of the
-    previous connection); if the worker dies, another finds them there.
+    They stay in `unacked` and are acknowledged on the new connection when they end (`running_messages` come from the
+    previous connection); if the worker dies, another worker finds them there.
     """
     qos = channel.qos
     for message in running_messages:

@@ -1,4 +1,4 @@
-"""When a worker that has missed its deadline counts as dead: an outage of Redis lets living ones miss theirs, too."""
+"""Decide when a worker that has missed its deadline counts as dead: in an outage, living ones miss it, too."""
 
 from collections.abc import Iterable
 from typing import Generic, TypeVar
@@ -7,7 +7,7 @@ Entry = TypeVar("Entry")
 
 
 class LastChance(Generic[Entry]):
-    """The overdue entries that this worker sees. Each is judged alone, by the `seconds` for which it is seen."""
+    """The overdue entries that this worker sees. Each is abandoned once it has been overdue for `seconds`."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -15,9 +15,9 @@ class LastChance(Generic[Entry]):
         self._looked_at = float("-inf")
 
     def abandoned(self, overdue: Iterable[Entry], now: float, *, longest_gap: float) -> set[Entry]:
-        """Take in the entries that are overdue now, and return those that have been so for long enough.
+        """Record the entries that are overdue now, and return those that have been overdue for long enough.
 
-        After more than `longest_gap` seconds between two looks Redis or this worker was away: all get their time again.
+        After more than `longest_gap` seconds between two calls, Redis or this worker was away: all entries start again.
         """
         if now - self._looked_at > longest_gap:
             self.restart()
@@ -26,5 +26,5 @@ class LastChance(Generic[Entry]):
         return {entry for entry, since in self._since.items() if now - since >= self._seconds}
 
     def restart(self) -> None:
-        """Give all entries their time again: Redis could not be used."""
+        """Start the time of all entries again, since Redis could not be used."""
         self._since = {}

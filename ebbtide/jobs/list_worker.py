@@ -1,8 +1,9 @@
 """A scalable worker for a plain Redis list: `ListWorker(connection, "train", handle).run()`.
 
-Producers `RPUSH` payloads. A worker moves the next one to its own processing list in one command, so at every instant
-it is in exactly one key, and removes it when `handle` has returned. SIGTERM ends the wait through the server; a payload
-that was already moved is handled to its end, then the worker exits. If `handle` raises, it goes to `<queue>:failed`.
+Producers `RPUSH` payloads. A worker moves the next payload to its own processing list in one command, so that the
+payload is in exactly one key at every instant, and removes it when `handle` has returned. SIGTERM ends the wait through
+the server; a payload that was already moved is handled to its end, then the worker exits. If `handle` raises, the
+payload goes to `<queue>:failed`.
 
 A payload whose `handle` opens a checkpoint pauses when the worker stops: its state is saved and it goes back to the
 head of the queue. Its key is the member `id` of a JSON payload, or the result of `job_id`.
@@ -217,7 +218,7 @@ class ListWorker:
                 _log.warning("no heartbeat for %s: %s", self._queue, error)
 
     def _look_for_the_dead(self) -> None:
-        """Put the entries of dead consumers back; beside the heartbeat, since a payload may take hours."""
+        """Put the entries of dead consumers back; in the heartbeat's thread, since a payload may take hours."""
         now = time.monotonic()
         if now < self._look_at:
             return

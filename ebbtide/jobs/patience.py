@@ -37,7 +37,7 @@ _T = TypeVar("_T")
 
 # `OSError`: an older redis-py turns it into its own error only after the last retry.
 _AWAY = (OSError, ConnectionError, TimeoutError, MasterDownError, OutOfMemoryError, ReadOnlyError)
-# Recognized by the message alone: a full disk, too few replicas, a script that blocks the server, a pop ended by a
+# Recognized only by the message: a full disk, too few replicas, a script that blocks the server, a pop ended by a
 # failover; and all of these when an entire transaction is refused.
 _REFUSED = re.compile(r"(^|: )(BUSY|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY|UNBLOCKED) ")
 

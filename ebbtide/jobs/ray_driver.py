@@ -42,7 +42,7 @@ from ebbtide.jobs.ray_node import (
 
 __all__ = ["RayError", "ray_cluster"]
 
-META = "ebbtide:run"  # of RQ's job
+META = "ebbtide:run"  # key in the metadata of RQ's job
 PAUSE = 2.0  # seconds between two connection attempts, on average
 CONNECT_WITHIN = 5.0  # seconds
 LOG_EVERY = 60.0  # seconds

@@ -48,7 +48,7 @@ class RaySettings:
 def ray_settings(environment: Mapping[str, str] = os.environ) -> RaySettings:
     text = environment.get(VARIABLE)
     if text is None:
-        raise RayError(f"no {VARIABLE}: the pool's section of the stack file says no ray (for example ray: flow)")
+        raise RayError(f"no {VARIABLE}: the pool's section of the stack file has no ray (for example ray: flow)")
     try:
         document: Any = json.loads(text)
     except ValueError:
@@ -111,7 +111,7 @@ def ask(settings: RaySettings) -> None:
 
 @contextmanager
 def node_beside(settings: RaySettings, object_store: int) -> Generator[Path]:
-    """Yield the folder of its session. Raises as `ask`, and `RayError` for another version of Ray or Python."""
+    """Yield the raylet's session folder. Raises as `ask`, and `RayError` for another version of Ray or Python."""
     with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
         log = Path(folder, "log")
         process = _start(settings, object_store, Path(folder), log)

@@ -2,8 +2,8 @@
 
 - The worker stops: the job saves at its next offer and goes back to the head of its queue, with its id, arguments and
   retries unchanged.
-- The job is killed: its worker, if that survives, or any other one once the heartbeat's deadline has passed, puts it
-  there. After three such ends without a new checkpoint the job fails.
+- The job is killed: its worker, if that survives, or any other worker once the heartbeat's deadline has passed, puts
+  the job back at the head of its queue. After three such ends without a new checkpoint the job fails.
 - Two attempts at once, after a partition: only the newest publishes a result or goes back to the queue.
 """
 
@@ -49,7 +49,7 @@ _log = logging.getLogger("rq.worker")
 
 # KEYS: the job, its attempts, its queue, the queue's intermediate list and started jobs, the job's executions.
 # ARGV: the job's id, the execution that is over ('' for a job that never began), why, the latest deadline that it may
-# have ('' for any), the time for people, MOST_DEATHS, LIFE, the deadline by which this worker fails a hopeless job (''
+# have ('' for any), the time as text, MOST_DEATHS, LIFE, the deadline by which this worker fails a hopeless job (''
 # if it may not), now in seconds.
 # Reply: 'back', 'gone' (another worker has it, it waits already, or it has ended: nothing is left of this execution),
 # 'hopeless' (it has died too often: it stays where it is with that deadline, and its deaths are cleared), or 'later'
@@ -164,9 +164,9 @@ class Start:
 
 
 def cleaning_limit(overdue: Collection[Start], abandoned: Container[Start]) -> float:
-    """Return the latest deadline that RQ's cleanup of one queue may take, which includes it; -1 if it may take none.
+    """Return the latest deadline, inclusive, up to which RQ may clean one queue; -1 if it may clean nothing.
 
-    RQ fails all jobs up to there, so every job that still has time must have a later deadline.
+    RQ fails all jobs up to this deadline, so every job that still has time must have a later one.
     """
     first_in_time = min((start.deadline for start in overdue if start not in abandoned), default=float("inf"))
     return max((start.deadline for start in overdue if start.deadline < first_in_time), default=-1)
@@ -174,10 +174,10 @@ def cleaning_limit(overdue: Collection[Start], abandoned: Container[Start]) -> f
 
 @contextmanager
 def _cleaning_only(limits: Mapping[str, float], stuck: Container[Popped]) -> Generator[None]:
-    """Make RQ's cleanup stop at the limit of each queue, and give up no popped jobs but these.
+    """Make RQ's cleanup stop at the limit of each queue, and give up only the popped jobs in `stuck`.
 
-    RQ itself takes all deadlines until now. And it gives a popped job up if any worker saw it there more than a minute
-    ago, even if it has been begun, put back and popped again since.
+    RQ itself cleans all deadlines until now. And it gives up a popped job that any worker saw more than a minute ago,
+    even if the job has been begun, put back and popped again since.
     """
     started, popped = cast("Any", StartedJobRegistry), cast("Any", IntermediateQueue)
     cleanup, stamp = started.cleanup, popped.set_first_seen
@@ -356,7 +356,7 @@ class CheckpointWorker(Worker):
                 self._let_go(job.failure_ttl)
 
     def clean_up_to(self, limits: Mapping[str, float], stuck: Container[Popped]) -> None:
-        """Run RQ's maintenance. It fails started jobs up to the limit of their queue, and these popped ones."""
+        """Run RQ's maintenance. It fails started jobs up to the limit of their queue, and popped jobs in `stuck`."""
         with _cleaning_only(limits, stuck):
             super().clean_registries()
         if self._pool is not None and time.monotonic() - self._swept_at > SWEEP_EVERY:
@@ -372,7 +372,7 @@ class CheckpointWorker(Worker):
         return [Start(queue.name, as_text(member), deadline) for member, deadline in entries]
 
     def return_abandoned(self, queue: Queue, start: Start, *, may_fail: bool) -> None:
-        """Put a job with checkpoints back, or fail it if it has died too often. One without is left to RQ's cleanup."""
+        """Put a job with checkpoints back, or fail it if it has died too often. RQ's cleanup handles others."""
         job_id, execution = parse_composite_key(start.member)
         if not self._returns(job_id):
             return
@@ -391,7 +391,7 @@ class CheckpointWorker(Worker):
         return [(queue.key, job_id) for job_id in queue.intermediate_queue.get_job_ids()]
 
     def return_popped(self, queue: Queue, job_id: str) -> None:
-        """Put a job with checkpoints back whose worker died before it began. One without is left to RQ's cleanup."""
+        """Put a job with checkpoints back whose worker died before it began. RQ handles others."""
         if self._returns(job_id):
             self._put_back(job_id, queue, "", "never begun")
 

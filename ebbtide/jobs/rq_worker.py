@@ -273,7 +273,7 @@ class SafeWorker(CheckpointWorker):
             super().monitor_work_horse(job, queue, *execution)
         except (StopRequested, SystemExit):
             raise
-        except Exception:  # it ends the worker, and in a pod the container: let the job end first
+        except Exception:  # the error ends the worker, and in a pod the container: let the job end first
             if self.horse_pid:
                 _log.exception("Worker %s: cannot continue; exits when job %s has ended", self.name, job.id)
                 self.wait_for_horse()
@@ -368,7 +368,7 @@ class SafeWorker(CheckpointWorker):
         abandoned = self._chances.abandoned(chain(*overdue.values()), self._looked_at, longest_gap=longest_gap)
         stuck = self._stuck.abandoned(chain(*popped.values()), self._looked_at, longest_gap=longest_gap)
         for queue in self.queues:
-            for start in reversed(overdue[queue.name]):  # each goes to the head: the one lost first is to be in front
+            for start in reversed(overdue[queue.name]):  # each goes to the head: the one lost first ends in front
                 if start in abandoned:
                     self.return_abandoned(queue, start, may_fail=may_fail)
             for job in popped[queue.name]:
@@ -382,7 +382,7 @@ class SafeWorker(CheckpointWorker):
 
     @property
     def connection_timeout(self) -> int:
-        """Seconds until an unanswered command is repeated: RQ's, since the job's own commands use this connection."""
+        """Seconds until an unanswered command is repeated: RQ's, since a job's commands use the connection."""
         return super().dequeue_timeout + 10
 
 

@@ -21,8 +21,8 @@ _REWRITTEN = re.compile(rf"(?:-r|--rewrite=)?{signal.SIGTERM:d}:(\d+)")
 def stop_report(own: Callable[[Any], str | None], proc: Path = Path("/proc")) -> dict[str, Any]:
     """Return the handlers by signal, a shell that keeps SIGTERM to itself, and the signal that replaces SIGTERM.
 
-    `own` returns `WARM` or `COLD` for a handler of the worker itself, else None. Without a shell, or another signal,
-    its key is absent.
+    `own` returns `WARM` or `COLD` for a handler of the worker itself, else None. The key of the shell
+    or of the signal is absent if there is none.
     """
     handlers = {number.name: _named(signal.getsignal(number), own) for number in _SIGNALS}
     return {"signals": handlers, **_first_process(proc)}

@@ -15,12 +15,12 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from ebbtide.monitoring.recorded import Recorded
-from ebbtide.monitoring.rules import CUSTOMER, Alert, Metrics, Severity
+from ebbtide.monitoring.rules import CUSTOMER, Alert, AlertSeverity, Metrics
+from ebbtide.settings.capacity.placement import with_adopted_pools
+from ebbtide.settings.capacity.process_documents import has_workloads
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.placement import with_adopted_pools
-from ebbtide.settings.process_documents import has_workloads
 from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
-from ebbtide.units.durations import format_duration
+from ebbtide.text.durations import format_duration
 from ebbtide.vocabulary.windows import BusinessHours
 
 REFUSED = "cluster-creates-no-more-pods"
@@ -55,9 +55,10 @@ def _dead_man() -> Alert:
         name="EbbtideDeadMan",
         expr="vector(1)",
         lasting=timedelta(0),
-        severity=Severity.NONE,
-        summary="This alert always fires: where it no longer arrives, alerts do not.",
+        severity=AlertSeverity.NONE,
+        summary="This alert always fires: if it no longer arrives, no alert does.",
         runbook="dead-man",
+        fires_after="at once, always",
     )
 
 
@@ -68,24 +69,25 @@ def _of_the_controller(of: Metrics) -> Iterator[Alert]:
         name="EbbtideBudgetOpen",
         expr=f"({above}) and on (customer) ({of.highest('window_open')} == 0)",
         lasting=_MOMENT,
-        severity=Severity.CRITICAL,
+        severity=AlertSeverity.CRITICAL,
         summary="The budget {{ $labels.budget }} is open outside the disruption window, so that its pods may be moved.",
         runbook="budget-open",
     )
-    yield _no_leader(of, "EbbtideNoLeader", "leader", "controller", "queues are not scaled and budgets not flipped")
+    yield _no_leader(of, "EbbtideNoLeader", "leader", "controller", "queues are not scaled, budgets stay as they are")
     yield Alert(
         name="EbbtideControllerStuck",
         expr=f"time() - {of.highest('last_reconcile_timestamp_seconds')} > {_STUCK_SECONDS}",
         lasting=_MOMENT,
-        severity=Severity.CRITICAL,
+        severity=AlertSeverity.CRITICAL,
         summary="The controller holds the Lease and has not reconciled for {{ $value | humanizeDuration }}.",
         runbook="controller-stuck",
+        fires_after="2 + 5 min",
     )
     yield Alert(
         name="EbbtideControllerBlind",
         expr=f"{of.highest('pool_reading', 'pool', state=UNKNOWN)} == 1",
         lasting=_MOMENT,
-        severity=Severity.CRITICAL,
+        severity=AlertSeverity.CRITICAL,
         summary="The controller cannot tell what the pool {{ $labels.pool }} needs, and holds its workers as they are.",
         runbook="controller-blind",
     )
@@ -93,7 +95,7 @@ def _of_the_controller(of: Metrics) -> Iterator[Alert]:
         name="EbbtideControllerInDoubt",
         expr=f"{of.highest('troubles')} > 0",
         lasting=_WHILE,
-        severity=Severity.WARNING,
+        severity=AlertSeverity.WARNING,
         summary="The controller distrusts a clock, its config or its calendar, or cannot see the cluster.",
         runbook="controller-in-doubt",
     )
@@ -104,7 +106,7 @@ def _no_leader(of: Metrics, name: str, metric: str, process: str, lost: str) -> 
         name=name,
         expr=f"{of.highest(metric)} == 0 or absent({of(metric)})",
         lasting=_MOMENT,
-        severity=Severity.CRITICAL,
+        severity=AlertSeverity.CRITICAL,
         summary=f"No {process} is known to hold its Lease: {lost}.",
         runbook="no-leader",
     )
@@ -119,7 +121,7 @@ def _of_pools(of: Metrics, settings: StackSettings) -> Iterator[Alert]:
         name="EbbtideWorkersFail",
         expr=f"max by (customer, pool) (max_over_time({of('pool_failing')}[5m])) > 0",
         lasting=_SHORT,
-        severity=Severity.CRITICAL,
+        severity=AlertSeverity.CRITICAL,
         summary="Workers of the pool {{ $labels.pool }} crash in a loop or cannot get their image.",
         runbook="workers-fail",
     )
@@ -128,7 +130,7 @@ def _of_pools(of: Metrics, settings: StackSettings) -> Iterator[Alert]:
         # A retry after a pause clears the reason for half a minute.
         expr=f"max by (customer, pool) (max_over_time({of('pool_reason', reason=REFUSED)}[10m])) == 1",
         lasting=_WHILE,
-        severity=Severity.WARNING,
+        severity=AlertSeverity.WARNING,
         summary="The cluster creates no more pods for the pool {{ $labels.pool }}: a quota or an admission rule.",
         runbook="pool-capped",
     )
@@ -137,7 +139,7 @@ def _of_pools(of: Metrics, settings: StackSettings) -> Iterator[Alert]:
         name="EbbtideWorkersPending",
         expr=f"{of.highest('pool_pending', 'pool')} > 0 and ({fewer})",
         lasting=_LONG,
-        severity=Severity.WARNING,
+        severity=AlertSeverity.WARNING,
         summary="Workers of the pool {{ $labels.pool }} have waited for nodes or images for half an hour.",
         runbook="workers-pending",
     )
@@ -151,10 +153,12 @@ def _late(of: Metrics, name: str, target: timedelta) -> Alert:
         name="EbbtideQueueLate",
         expr=f"{wait} > {int(target.total_seconds())}",
         lasting=_MOMENT,
-        severity=Severity.CRITICAL,
+        severity=AlertSeverity.CRITICAL,
         summary=f"A job of the pool {{{{ $labels.pool }}}} has waited for {{{{ $value | humanizeDuration }}}}, "
         f"and drainWithin says {format_duration(target)}.",
         runbook="queue-late",
+        stacks="for pools with `drainWithin`",
+        fires_after="`drainWithin` + 5 min",
     )
 
 
@@ -164,9 +168,10 @@ def _will_not_stop(of: Metrics, name: str, pool: WorkerSettings) -> Alert:
         name="EbbtideWorkerWillNotStop",
         expr=f"{of.highest('pool_terminating', 'pool', pool=name)} > 0",
         lasting=timedelta(seconds=grace_seconds(pool)) + _WHILE,
-        severity=Severity.WARNING,
-        summary="Pods of the pool {{ $labels.pool }} have been ending for longer than one may take.",
+        severity=AlertSeverity.WARNING,
+        summary="Pods of the pool {{ $labels.pool }} have been terminating for longer than a pod may take.",
         runbook="worker-will-not-stop",
+        fires_after="a worker's grace + 15 min",
     )
 
 
@@ -183,7 +188,7 @@ def _of_workloads(of: Metrics) -> Iterator[Alert]:
         name="EbbtideWorkloadNeedsALook",
         expr=f"{of.highest('workload_noted', 'workload')} == 1 or {unknown} == 1",
         lasting=_LONG,
-        severity=Severity.WARNING,
+        severity=AlertSeverity.WARNING,
         summary="Something about {{ $labels.workload }} has needed a look for half an hour.",
         runbook="workload-needs-a-look",
     )
@@ -194,9 +199,9 @@ def _of_ray(of: Metrics) -> Iterator[Alert]:
         name="EbbtideRayWorkersKept",
         expr=f"{of.highest('workload_workers_overdue', 'workload', 'group')} > 0",
         lasting=_WHILE,
-        severity=Severity.WARNING,
+        severity=AlertSeverity.WARNING,
         summary="Ray keeps idle workers ({{ $value }}) of the group {{ $labels.group }} of {{ $labels.workload }} past "
-        "their idle timeout: ebbtide status says in dollars what their nodes cost.",
+        "their idle timeout: ebbtide status shows what their nodes cost.",
         runbook="ray-workers-kept",
     )
 
@@ -206,10 +211,11 @@ def _of_adopted_pods(of: Metrics) -> Iterator[Alert]:
         name="EbbtideAdoptedPodsUnlabelled",
         expr=f"{of.highest('adopted_pods_unlabelled', 'workload')} > 0",
         lasting=_HOUR,
-        severity=Severity.WARNING,
-        summary="Pods of the rule {{ $labels.workload }} have been without its label for an hour: {{ $value }} may run "
+        severity=AlertSeverity.WARNING,
+        summary="Pods of the rule {{ $labels.workload }} have lacked its label for an hour: {{ $value }} may run "
         "on any node.",
         runbook="adopted-pods-unlabelled",
+        stacks="with `ebbtide:adopted`",
     )
 
 
@@ -218,8 +224,8 @@ def _of_the_cluster(of: Metrics, settings: StackSettings) -> Iterator[Alert]:
         name="EbbtideExporterAway",
         expr=f"absent({of('exporter_config_good')}) or {of.lowest('exporter_sees', 'what')} == 0",
         lasting=_SHORT,
-        severity=Severity.WARNING,
-        summary="The exporter is away or cannot see a part of the cluster, so that alerts on it cannot fire.",
+        severity=AlertSeverity.WARNING,
+        summary="The exporter is away or cannot see a part of the cluster, so alerts that depend on it cannot fire.",
         runbook="exporter-away",
     )
     yield from _closer(of, settings)
@@ -229,7 +235,7 @@ def _of_the_cluster(of: Metrics, settings: StackSettings) -> Iterator[Alert]:
         expr=f"{of.highest('hpa_scaling_active', 'namespace', 'hpa')} == 0 and on (customer, namespace, hpa) "
         f"({of.highest('hpa_replicas', 'namespace', 'hpa')} > 0)",
         lasting=_SHORT,
-        severity=Severity.CRITICAL,
+        severity=AlertSeverity.CRITICAL,
         summary="The HPA {{ $labels.hpa }} in {{ $labels.namespace }} cannot read its metrics, and holds its replicas.",
         runbook="hpa-blind",
     )
@@ -237,7 +243,7 @@ def _of_the_cluster(of: Metrics, settings: StackSettings) -> Iterator[Alert]:
         name="EbbtideWorkloadLeftAsleep",
         expr=f"{of.highest('workload_left_asleep', 'workload')} == 1",
         lasting=_SHORT,
-        severity=Severity.CRITICAL,
+        severity=AlertSeverity.CRITICAL,
         summary="The workload controller put {{ $labels.workload }} to sleep, and no entry of the stack file wakes it.",
         runbook="workload-left-asleep",
     )
@@ -245,27 +251,31 @@ def _of_the_cluster(of: Metrics, settings: StackSettings) -> Iterator[Alert]:
         name="EbbtideCertificateEnds",
         expr=f"{of.highest('certificate_end_timestamp_seconds', 'endpoint')} - time() < {_seconds(_CERTIFICATE)}",
         lasting=_HOUR,
-        severity=Severity.WARNING,
+        severity=AlertSeverity.WARNING,
         summary="The certificate of {{ $labels.endpoint }} ends in {{ $value | humanizeDuration }}.",
         runbook="certificate-ends",
+        fires_after="below 14 days, for 60 min",
     )
     yield Alert(
         name="EbbtideHolidaysEnd",
         expr=f"{of.highest('holidays_end_timestamp_seconds')} - time() < {_seconds(_HOLIDAYS)}",
         lasting=_HOUR,
-        severity=Severity.WARNING,
-        summary="Holidays are known for {{ $value | humanizeDuration }}: after that each of them is a working day.",
+        severity=AlertSeverity.WARNING,
+        summary="Holidays are known for {{ $value | humanizeDuration }}: later ones count as working days.",
         runbook="holidays-end",
+        fires_after="below 30 days, for 60 min",
     )
     if (plan := settings.costs.plan) is not None:
         yield Alert(
             name="EbbtideSpendAbovePlan",
             expr=f"({_spend(of)}) > {plan:g}",
             lasting=_HOUR,
-            severity=Severity.WARNING,
-            summary="Nodes cost {{ $value | humanize }} dollars a month at list price if it goes on as in the last 7 "
-            f"days, and costs.plan says {plan:g}.",
+            severity=AlertSeverity.WARNING,
+            summary="At the rate of the last 7 days, nodes cost {{ $value | humanize }} dollars a month at list price, "
+            f"and costs.plan says {plan:g}.",
             runbook="spend-above-plan",
+            stacks="with `costs.plan`",
+            fires_after="a day of history, for 60 min",
         )
 
 
@@ -282,27 +292,29 @@ def _closer(of: Metrics, settings: StackSettings) -> Iterator[Alert]:
         name="EbbtideCloserFailed",
         expr=f"time() - {due} > {_seconds(_LATE)} unless {same} ({done} >= {same} {due})",
         lasting=timedelta(0),  # the expression includes the wait
-        severity=Severity.CRITICAL,
+        severity=AlertSeverity.CRITICAL,
         summary="The closer {{ $labels.cronjob }} was due {{ $value | humanizeDuration }} ago and has not succeeded: "
-        "budgets that the controller left open are open.",
+        "budgets that the controller left open stay open.",
         runbook="closer-failed",
+        fires_after="15 min",
     )
     apart = longest_between_openings(settings.business_hours.hours())
     yield Alert(
         name="EbbtideCloserNotStarted",
         expr=f"time() - max by ({CUSTOMER}) ({done}) > {_seconds(apart + _HOUR)}",
         lasting=_SHORT,
-        severity=Severity.WARNING,
-        summary="No closer has succeeded for {{ $value | humanizeDuration }}, and no two openings are further apart "
-        f"than {format_duration(apart)}.",
+        severity=AlertSeverity.WARNING,
+        summary="No closer has succeeded for {{ $value | humanizeDuration }}, although openings are at most "
+        f"{format_duration(apart)} apart.",
         runbook="closer-failed",
+        fires_after="the longest time between two openings + 1 h + 10 min",
     )
 
 
 def longest_between_openings(hours: BusinessHours) -> timedelta:
-    """Return the longest time between two openings of ordinary weeks, which is that between two runs of the closer.
+    """Return the longest time between two openings in ordinary weeks, and so between two runs of the closer.
 
-    A closer runs on holidays too. Hours that never open or never close have one run a day.
+    A closer runs on holidays too. With hours that never open or never close it runs once a day.
     """
     begun = datetime(2026, 1, 1, tzinfo=UTC)
     ordinary = BusinessHours(timezone=hours.timezone, week=hours.week)

@@ -3,41 +3,39 @@
 Prometheus answers with nothing for a metric that is not scraped, for a mistyped label and for a target that has been
 silent for five minutes. Within those five minutes it returns the last sample as a current one. A store that lost a part
 answers with the remaining data and a warning. So the caller names the metrics behind an expression, and each is checked
-first: its existence, the age of its newest sample, and the clock. Two leaders at once are two clusters with one
-customer's name.
+first: its existence, the age of its newest sample, and the clock. Two leaders at once mean two clusters with
+one customer's name.
 
 **Query values, not conditions**: an expression with a comparison is empty when all is well, which counts as unknown.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import isnan
 from typing import Any, TypeAlias, cast
 
-from ebbtide.monitoring.links import NOT_PROMETHEUS, Link, NoReply
+from ebbtide.monitoring.links import NOT_PROMETHEUS, Link, NoReply, error_text
 from ebbtide.monitoring.rules import CUSTOMER, Metrics
-from ebbtide.units.durations import duration, read_duration
+from ebbtide.text.durations import duration, read_duration
 from ebbtide.vocabulary.clocks import MAX_CLOCK_SKEW
-
-_SAMPLES = 11_000  # of one series; Prometheus answers no more
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class UnknownAnswer:
     """An unknown answer; `why` is one line for the operator."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class Silent(Unknown):
+class Silent(UnknownAnswer):
     """Prometheus answered, but has no data for the query."""
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten(Unknown):
+class Forgotten(UnknownAnswer):
     """Prometheus does not keep samples for that long."""
 
 
@@ -49,18 +47,18 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """`points` are instants and values; gaps have no points."""
+    """`points` are seconds since 1970 and values."""
 
     labels: Mapping[str, str]
-    points: tuple[tuple[datetime, float], ...]
+    points: tuple[tuple[float, float], ...]
 
 
-Answer: TypeAlias = tuple[Sample, ...] | Unknown
-Course: TypeAlias = tuple[Series, ...] | Unknown
+Answer: TypeAlias = tuple[Sample, ...] | UnknownAnswer
+Course: TypeAlias = tuple[Series, ...] | UnknownAnswer
 
 
 class Prometheus:
-    """One stack's view of a Prometheus. `now` is the clock that answers are compared with."""
+    """One stack's view of a Prometheus. `now` is the clock with which answers are compared."""
 
     def __init__(
         self,
@@ -79,127 +77,109 @@ class Prometheus:
             return why
         return self._samples(expression)
 
-    def doubt(self) -> Unknown | None:
+    def doubt(self) -> UnknownAnswer | None:
         """Return why no answer can be trusted: Prometheus is down, its clock is off, or two clusters share a label."""
         answer = self.ask("vector(1)", stands_on=())
-        return answer if isinstance(answer, Unknown) else None
+        return answer if isinstance(answer, UnknownAnswer) else None
 
-    def over(
-        self,
-        expression: str,
-        since: datetime,
-        step: timedelta,
-        *,
-        stands_on: Sequence[str],
-        called: str = "",
-        until: datetime | None = None,
-    ) -> Course:
-        """Return the values from `since` until now, or `until`; unknown if that exceeds Prometheus' retention.
+    def over(self, expression: str, since: datetime, until: datetime, step: timedelta) -> Course:
+        """Return the unchanged result of one range query; unknown if `since` is before Prometheus' retention.
 
-        `called`: the name of the data in messages, instead of the expression.
+        Use `ebbtide.monitoring.history` instead: it reads ranges of any length and handles gaps.
         """
-        now = self._now()
-        until = now if until is None else until
-        if (until - since) / step > _SAMPLES:
-            return Unknown(f"{until - since} in steps of {step} are more than {_SAMPLES} values: take longer steps")
-        if (why := self._doubt(stands_on) or self._forgotten(now - since)) is not None:
+        if (why := self._doubt(()) or self._forgotten(self._now() - since)) is not None:
             return why
         query = {"query": expression, "start": since.timestamp(), "end": until.timestamp()}
         data = self._data("query_range", **query, step=step.total_seconds())
-        if isinstance(data, Unknown):
+        if isinstance(data, UnknownAnswer):
             return data
         try:
             return tuple(
-                Series(labels=line["metric"], points=points)
+                Series(
+                    labels=dict(line["metric"]),
+                    points=tuple((float(at), float(value)) for at, value in line["values"]),
+                )
                 for line in data["result"]
-                if (points := tuple(_points(line["values"])))
-            ) or self._silent(called or expression)
-        except (KeyError, TypeError, ValueError, OverflowError, OSError):
+            )
+        except (KeyError, TypeError, ValueError, OverflowError):
             return self._garbled()
 
-    def _doubt(self, metrics: Sequence[str]) -> Unknown | None:
+    def silent(self, expression: str) -> Silent:
+        return Silent(f"{self.where} has nothing for {expression}")
+
+    def _doubt(self, metrics: Sequence[str]) -> UnknownAnswer | None:
         """Return why answers from these metrics cannot be trusted now."""
         for metric in metrics:
             newest = self._samples(f"max(timestamp({self._of(metric)}))")
-            if isinstance(newest, Unknown):
+            if isinstance(newest, UnknownAnswer):
                 return newest
             try:
                 age = self._now() - _instant(newest[0].value)
             except (ValueError, OverflowError, OSError):
                 return self._garbled()
             if age > self._freshness:
-                return Unknown(f"{self.where}: ebbtide_{metric} is {duration(age.total_seconds())} old")
+                return UnknownAnswer(f"{self.where}: ebbtide_{metric} is {duration(age.total_seconds())} old")
             if age < -MAX_CLOCK_SKEW:
-                return Unknown(f"{self.where}: ebbtide_{metric} is {duration(-age.total_seconds())} in the future")
+                return UnknownAnswer(
+                    f"{self.where}: ebbtide_{metric} is {duration(-age.total_seconds())} in the future"
+                )
         leaders = self._samples(f"sum({self._of('leader')})")
-        if not isinstance(leaders, Unknown) and leaders[0].value > 1:
+        if not isinstance(leaders, UnknownAnswer) and leaders[0].value > 1:
             leading = f"{leaders[0].value:.0f} controllers of {self._of.customer} lead at once"
-            return Unknown(f"{self.where}: {leading}: are there two clusters with the label {CUSTOMER} of one?")
+            return UnknownAnswer(f"{self.where}: {leading}: do two clusters have this value of the label {CUSTOMER}?")
         return None
 
-    def _forgotten(self, needed: timedelta) -> Unknown | None:
+    def _forgotten(self, needed: timedelta) -> UnknownAnswer | None:
         """Return unknown if the retention is too short; compatible stores without this page are not checked."""
         runtime = self._data("status/runtimeinfo")
-        retention = _retention(str(runtime.get("storageRetention", ""))) if not isinstance(runtime, Unknown) else None
+        retention = (
+            _retention(str(runtime.get("storageRetention", ""))) if not isinstance(runtime, UnknownAnswer) else None
+        )
         if retention is None or retention >= needed:
             return None
         lengths = [duration(span.total_seconds()) for span in (retention, needed)]
-        return Forgotten(f"{self.where} keeps {lengths[0]}, and {lengths[1]} were asked for")
+        return Forgotten(f"{self.where} keeps {lengths[0]}, and {lengths[1]} were requested")
 
     def _samples(self, expression: str) -> Answer:
         data = self._data("query", query=expression, time=self._now().timestamp())
-        if isinstance(data, Unknown):
+        if isinstance(data, UnknownAnswer):
             return data
         try:
             return tuple(
                 Sample(labels=line["metric"], value=value)
                 for line in data["result"]
                 if not isnan(value := float(line["value"][1]))
-            ) or self._silent(expression)
+            ) or self.silent(expression)
         except (KeyError, TypeError, ValueError, IndexError):
             return self._garbled()
 
-    def _data(self, path: str, **query: object) -> dict[str, Any] | Unknown:
+    def _data(self, path: str, **query: object) -> dict[str, Any] | UnknownAnswer:
         """Return the complete data of an answer; a partial answer is unknown."""
         try:
             reply = self._link.get(path, query)
         except NoReply as error:
-            return Unknown(f"{self.where}: {error}")
+            return UnknownAnswer(f"{self.where}: {error}")
         if (apart := self._apart(reply.at)) is not None:
             return apart
         try:
             answer = cast("dict[str, Any]", reply.document)
             partial = answer.get("warnings") or (["a part of the data is missing"] if answer.get("isPartial") else [])
             if answer["status"] != "success":
-                return Unknown(f"{self.where}: {_one_line(answer.get('error', 'an error without a word'))}")
+                return UnknownAnswer(f"{self.where}: {error_text(answer.get('error', 'an error without a message'))}")
             if partial:
-                return Unknown(f"{self.where}: the answer is partial: {_one_line(partial[0])}")
+                return UnknownAnswer(f"{self.where}: the answer is partial: {error_text(partial[0])}")
             return cast("dict[str, Any]", answer["data"])
         except (ValueError, KeyError, TypeError, AttributeError):
             return self._garbled()
 
-    def _apart(self, theirs: datetime | None) -> Unknown | None:
+    def _apart(self, theirs: datetime | None) -> UnknownAnswer | None:
         apart = abs(self._now() - theirs) if theirs is not None else timedelta()
         if apart <= MAX_CLOCK_SKEW:
             return None
-        return Unknown(f"{self.where}: its clock and ours are {duration(apart.total_seconds())} apart")
+        return UnknownAnswer(f"{self.where}: its clock and ours are {duration(apart.total_seconds())} apart")
 
-    def _silent(self, expression: str) -> Silent:
-        return Silent(f"{self.where} has nothing for {expression}")
-
-    def _garbled(self) -> Unknown:
-        return Unknown(f"{self.where}: {NOT_PROMETHEUS}")
-
-
-def _one_line(text: object) -> str:
-    return " ".join(str(text).split())[:300]
-
-
-def _points(values: Iterable[tuple[float, str]]) -> Iterator[tuple[datetime, float]]:
-    """Leave out NaN, Prometheus' result of zero divided by zero."""
-    for at, text in values:
-        if not isnan(value := float(text)):
-            yield _instant(at), value
+    def _garbled(self) -> UnknownAnswer:
+        return UnknownAnswer(f"{self.where}: {NOT_PROMETHEUS}")
 
 
 def _instant(seconds: float) -> datetime:

@@ -1,7 +1,7 @@
 """PromQL that is 1 on a day without business hours, by weekday or as a holiday, and 0 otherwise. Pure.
 
 Prometheus knows neither zones nor holidays, so the expression lists both: the zone's offset from UTC with its changes,
-and the known holidays and working weekends. A change counts from noon on, which changes no date.
+and the known holidays and working weekends. A change of the offset counts from noon on, so it changes no date.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ from ebbtide.vocabulary.windows import BusinessHours, wall_to_instant, zone_of
 
 _DAY = timedelta(days=1)
 _CHANGES_FOR = timedelta(days=3 * 366)
-"""After the first year: no longer than holidays are listed for."""
+"""Period for which changes of the offset are listed: no longer than for holidays."""
 
 
 def is_closed(hours: BusinessHours, day: date) -> bool:
@@ -48,7 +48,7 @@ def _local_seconds(zone: str, since: date) -> Iterator[str]:
 
 
 def _stretches(zone: str, days: Iterable[date]) -> Iterator[str]:
-    """Yield an expression that is 1 within each run of dates."""
+    """Yield, for each run of consecutive dates, an expression that is 1 within it."""
     begin = last = None
     for day in sorted(days):
         if begin is None or last is None or day > last + _DAY:

@@ -1,8 +1,8 @@
-"""Dashboards of Grafana for one stack, as values, and as the documents that Grafana imports.
+"""Grafana dashboards for one stack, as values, and as the documents that Grafana imports.
 
-Each names its metrics by the customer. Which Prometheus they ask is chosen in Grafana, by the variable `datasource`.
-The documents are those of Grafana 11.6, by Grafana's own library: its versions begin with an epoch, and the one that an
-index calls newest is for an older Grafana.
+Each selects its metrics by customer. In Grafana, the variable `datasource` selects the Prometheus to query.
+Grafana's own library writes the documents, for Grafana 11.6. Its versions begin with an epoch: the version that a
+package index calls newest is for an older Grafana.
 """
 
 import json
@@ -99,7 +99,7 @@ def _day(of: Metrics) -> Dashboard:
                     Query(of.highest("window_open"), "window open"),
                     Query(_by(of, "reason", Recorded.BUDGETS_OPEN), "open: {{reason}}"),
                 ],
-                about="By day no budget is open that the stack file does not keep open.",
+                about="By day, only budgets that the stack file keeps open are open.",
             ),
             Panel(
                 title="Workers",
@@ -188,7 +188,7 @@ def _services(of: Metrics) -> Dashboard:
                 title="Time to answer, 5 minutes",
                 queries=[by_variant(Recorded.P95_LATENCY, ", p95"), by_variant(Recorded.MEDIAN_LATENCY, ", median")],
                 unit=Unit.SECONDS,
-                about="Of answers of pods: what timed out or was turned away is not among them.",
+                about="Only answers of pods: requests that timed out or were turned away are left out.",
             ),
             Panel(title="Answers a second", queries=[by_variant(Recorded.THROUGHPUT)]),
             Panel(
@@ -202,7 +202,7 @@ def _services(of: Metrics) -> Dashboard:
             Panel(
                 title="Error budget: how many times too fast it is used up",
                 queries=[Query(Recorded.BURN.of(of.customer), "{{service}}")],
-                about="1 uses up the budget of 30 days in 30 days. Of the last hour.",
+                about="Over the last hour. At 1, the budget for 30 days lasts 30 days.",
             ),
             Panel(title="How busy GPUs are", queries=[by_variant(Recorded.GPU_BUSY)], unit=Unit.PERCENT),
         ),
@@ -284,7 +284,7 @@ def _money(of: Metrics) -> Dashboard:
                     )
                 ],
                 unit=Unit.DOLLARS,
-                about="The share of CPU alone: a node full of memory or of GPUs is not free.",
+                about="Counts only CPU: a node whose memory or GPUs are all requested is not free.",
             ),
             Panel(
                 title="CPU requested and used of what is paid for",

@@ -5,20 +5,20 @@ from typing import Any
 
 from ebbtide.monitoring.alerts import alerts
 from ebbtide.monitoring.recordings import recordings
-from ebbtide.monitoring.rules import CUSTOMER, Alert, Group, Recording
+from ebbtide.monitoring.rules import CUSTOMER, Alert, RecordingRule, RuleGroup
 from ebbtide.monitoring.serving_rules import serving_alerts, serving_recordings
 from ebbtide.settings.model import StackSettings
 
 _PAGES = "docs/runbooks"
 
 
-def rule_groups(settings: StackSettings) -> tuple[Group, ...]:
+def rule_groups(settings: StackSettings) -> tuple[RuleGroup, ...]:
     """Return all rules of a stack. Group names include the customer: several stacks may share a Prometheus."""
     recorded = (*recordings(settings.customer), *serving_recordings(settings))
     alerting = (*alerts(settings), *serving_alerts(settings))
     return (
-        Group(name=f"ebbtide-{settings.customer}-recordings", rules=recorded),
-        Group(name=f"ebbtide-{settings.customer}-alerts", rules=alerting),
+        RuleGroup(name=f"ebbtide-{settings.customer}-recordings", rules=recorded),
+        RuleGroup(name=f"ebbtide-{settings.customer}-alerts", rules=alerting),
     )
 
 
@@ -34,8 +34,8 @@ def rules_document(settings: StackSettings, runbooks: str | None = None) -> dict
     return {"groups": groups}
 
 
-def _rule(rule: Recording | Alert, customer: str, runbooks: str | None) -> dict[str, Any]:
-    if isinstance(rule, Recording):
+def _rule(rule: RecordingRule | Alert, customer: str, runbooks: str | None) -> dict[str, Any]:
+    if isinstance(rule, RecordingRule):
         labels = {"labels": dict(rule.labels)} if rule.labels else {}
         return {"record": str(rule.record), "expr": rule.expr, **labels}
     page = (

@@ -1,21 +1,22 @@
 """PromQL for the number of pods that a service will need when a new pod could be ready. Pure.
 
-**The usual**, times **the level** of today: the median of the last seven days in the ten minutes from then on, times
-what the last hour was against the usual of that hour. At least **the trend**: what the last 20 minutes lead to.
+The load is **the usual** times today's **level**, and at least **the trend**. The usual is the median load of the last
+seven days, in the ten minutes that begin when a new pod could be ready. The level is the load of the last hour relative
+to the usual of that hour. The trend extrapolates the last 20 minutes.
 
-- Of the seven days those that are *like today*: with business hours, or without them, as weekends and holidays are. So
-  a holiday has the shape of the closed days before it, and the week after it is not misled by it. Where fewer than
-  three are like an open day, and none like a closed one, all seven count.
-- One pod's worth is added to both sides of the level. So at night, when there is next to nothing, a request more or
+- Only days *like today* count: days with business hours, or days without, such as weekends and holidays. So a holiday
+  has the shape of the closed days before it, and does not distort the week after it. If fewer than three of the seven
+  are like an open day, or none like a closed one, all seven count.
+- One pod's worth is added to both sides of the level. So at night, when there is next to no load, a request more or
   less neither halves nor doubles the morning.
-- *Capped*: the level is at most 2, and the trend leads to at most twice what is there. So what is counted twice makes
-  twice the pods at most. What comes out is taken times the file's `margin`, and is never above `max`.
-- *Silent* where, besides, fewer than three of all seven days have these ten minutes: of three, one that was counted
+- *Capped*: the level is at most 2, and the trend at most twice the current load. So a load that is counted twice at
+  most doubles the pods. The result is multiplied by the file's `margin`, and never exceeds `max`.
+- *Silent* if fewer than three of all seven days have these ten minutes either: among three days, one that was counted
   wrongly does not move the median. A day that is missing is left out.
 - A day is 24 hours: for some days after a clock change the usual is an hour off.
 
-Three rules that follow each other, since each asks for the one before: their names and labels are the caller's.
-`ebbtide.simulator.services.forecast` works out the same from counts, and a test holds the two together.
+The three rules are evaluated in order, since each needs the one before; the caller names and labels them.
+`ebbtide.lab.simulator.services.forecast` computes the same from counts, and a test compares the two.
 """
 
 from collections.abc import Mapping
@@ -26,10 +27,10 @@ from ebbtide.monitoring.rules import CUSTOMER
 DAYS, DAYS_NEEDED, CLOSED_NEEDED = 7, 3, 1
 AHEAD, LEVEL_OVER, TREND_OVER = timedelta(minutes=10), timedelta(hours=1), timedelta(minutes=20)
 MOST = 2
-"""Factor on the usual, and on the current load."""
+"""Maximum factor on the usual, and on the current load."""
 
 ARRIVES = timedelta(minutes=1)
-"""From the load to the HPA's desired number: an evaluation of the rules, a poll of KEDA and one of the HPA."""
+"""Time from the load to the HPA's desired number: one evaluation of the rules, one poll of KEDA and one of the HPA."""
 
 _DAY, _MINUTE = timedelta(days=1), timedelta(minutes=1)
 
@@ -40,7 +41,7 @@ def horizon(lead: timedelta) -> timedelta:
 
 
 def usual(series: str, closed: str, ahead: timedelta) -> str:
-    """Return the usual `series` of the ten minutes that begin in `ahead`. `closed` is 1 on closed days, otherwise 0."""
+    """Return the usual `series` of the ten minutes that begin `ahead` from now. `closed` is 1 on closed days, or 0."""
     return _usually(series, closed, AHEAD, ahead + AHEAD)
 
 
@@ -51,7 +52,7 @@ def level(series: str, closed: str, target: float) -> str:
 
 
 def pods(series: str, target: float, ahead: timedelta, *, usual: str, level: str, margin: float, most: int) -> str:
-    """Return a whole number up to `most` if there is a usual; `usual` and `level` are the series of the rules above."""
+    """Return the number of pods, at most `most`, if there is a usual; `usual` and `level` are the recorded series."""
     then = _whole(usual)
     today = f"({then} * on ({CUSTOMER}) {_whole(level)} or {then})"
     trend = _trend(series, ahead)

@@ -11,7 +11,14 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
+from ebbtide.text.one_line import collapsed
+
 MOST_BYTES = 64 * 2**20
+
+
+def error_text(message: object) -> str:
+    """Return the beginning of a server's message, on one line."""
+    return collapsed(message)[:300]
 
 
 class NoReply(Exception):
@@ -20,8 +27,8 @@ class NoReply(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    document: object  # as JSON has it
-    at: datetime | None  # by the server's clock, with a zone; None where it did not say
+    document: object  # decoded JSON
+    at: datetime | None  # by the server's clock, with a zone; None if not stated
 
 
 class Link(Protocol):
@@ -46,7 +53,7 @@ class HttpLink:
         headers: Mapping[str, str] | None = None,
         timeout: timedelta = timedelta(seconds=10),
     ) -> None:
-        """Raises ValueError for what is no address of a server."""
+        """Raises ValueError if `url` is not the address of a server."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
             raise ValueError("wanted the address of a Prometheus without a login (for example http://127.0.0.1:9090)")
@@ -62,7 +69,7 @@ class HttpLink:
         except HTTPError as error:
             raise NoReply(_refusal(error)) from error
         except (URLError, HTTPException, OSError, ValueError) as error:
-            raise NoReply(_one_line(getattr(error, "reason", "") or error)) from error
+            raise NoReply(error_text(getattr(error, "reason", "") or error)) from error
         if len(text) > MOST_BYTES:
             raise NoReply(f"the answer has more than {MOST_BYTES // 2**20} MiB")
         try:
@@ -71,7 +78,7 @@ class HttpLink:
             raise NoReply(NOT_PROMETHEUS) from error
 
 
-NOT_PROMETHEUS = "the answer is not Prometheus': is the address that of its API, and the login?"
+NOT_PROMETHEUS = "the answer is not from Prometheus: are the address of its API and the login correct?"
 
 
 class _NoRedirect(HTTPRedirectHandler):
@@ -88,13 +95,9 @@ def _refusal(error: HTTPError) -> str:
     if error.code in (401, 403):
         return f"HTTP {error.code}: the token is refused or missing"
     try:
-        return f"HTTP {error.code}: {_one_line(json.loads(error.read(10_000))['error'])}"
+        return f"HTTP {error.code}: {error_text(json.loads(error.read(10_000))['error'])}"
     except (ValueError, KeyError, TypeError, OSError):
         return f"HTTP {error.code}"
-
-
-def _one_line(text: object) -> str:
-    return " ".join(str(text).split())[:300]
 
 
 def _instant(date: str) -> datetime | None:

@@ -11,63 +11,63 @@ twice.
 from collections.abc import Iterator
 
 from ebbtide.monitoring.recorded import Recorded
-from ebbtide.monitoring.rules import CUSTOMER, Metrics, Recording
+from ebbtide.monitoring.rules import CUSTOMER, Metrics, RecordingRule
 
 _POD = ("namespace", "pod")
 _BY = (CUSTOMER, "group", "category", "workload")
 
 
-def recordings(customer: str) -> tuple[Recording, ...]:
+def recordings(customer: str) -> tuple[RecordingRule, ...]:
     of = Metrics(customer)
     return (*_of_the_controller(of), *_of_nodes(of), *_of_money(of), *_of_requests(of), *_of_use(of), *_of_trouble(of))
 
 
-def _of_the_controller(of: Metrics) -> Iterator[Recording]:
+def _of_the_controller(of: Metrics) -> Iterator[RecordingRule]:
     spent, reconciles = (f"rate({of(name)}[5m])" for name in ("reconcile_seconds_total", "reconciles_total"))
     opened = f"{of.highest('budget_max_unavailable', 'budget')} > 0"
     reason = of.highest("budget_reason", "budget", "reason")
     waited = f"quantile_over_time(0.95, {of('pool_oldest_wait_seconds')}[1h])"
-    yield Recording(record=Recorded.JOBS, expr=f"sum by (customer, part) ({of('pool_jobs')})")
-    yield Recording(record=Recorded.WORKERS_RUNNING, expr=f"sum by (customer) ({of('pool_running')})")
-    yield Recording(record=Recorded.WORKERS_WANTED, expr=f"sum by (customer) ({of('pool_wanted')})")
-    yield Recording(
+    yield RecordingRule(record=Recorded.JOBS, expr=f"sum by (customer, part) ({of('pool_jobs')})")
+    yield RecordingRule(record=Recorded.WORKERS_RUNNING, expr=f"sum by (customer) ({of('pool_running')})")
+    yield RecordingRule(record=Recorded.WORKERS_WANTED, expr=f"sum by (customer) ({of('pool_wanted')})")
+    yield RecordingRule(
         record=Recorded.WORKER_HOURS,
         expr=f"sum by (customer, pool) (increase({of('worker_hours_total')}[1d]))",
     )
-    yield Recording(record=Recorded.WAITS, expr=f"max by (customer, pool) ({waited})")
-    yield Recording(
+    yield RecordingRule(record=Recorded.WAITS, expr=f"max by (customer, pool) ({waited})")
+    yield RecordingRule(
         record=Recorded.BUDGETS_OPEN,
         expr=f"count by (customer, reason) ({reason} and on (customer, budget) ({opened}))",
     )
-    yield Recording(
+    yield RecordingRule(
         record=Recorded.RECONCILE,
         expr=f"sum by (customer) ({spent}) / sum by (customer) ({reconciles})",
     )
 
 
-def _of_nodes(of: Metrics) -> Iterator[Recording]:
-    yield Recording(record=Recorded.NODES, expr=f"count by (customer, group) ({_groups(of)})")
-    yield Recording(record=Recorded.PAID_CPU, expr=_by_group(of, "node_cpu_cores"))
-    yield Recording(record=Recorded.PAID_MEMORY, expr=_by_group(of, "node_memory_bytes"))
-    yield Recording(record=Recorded.PAID_GPUS, expr=_by_group(of, "node_gpus"))
+def _of_nodes(of: Metrics) -> Iterator[RecordingRule]:
+    yield RecordingRule(record=Recorded.NODES, expr=f"count by (customer, group) ({_groups(of)})")
+    yield RecordingRule(record=Recorded.PAID_CPU, expr=_by_group(of, "node_cpu_cores"))
+    yield RecordingRule(record=Recorded.PAID_MEMORY, expr=_by_group(of, "node_memory_bytes"))
+    yield RecordingRule(record=Recorded.PAID_GPUS, expr=_by_group(of, "node_gpus"))
     born = of.highest("node_created_timestamp_seconds", "node")
     aged = f"(time() - {born}) * on (customer, node) group_left (group) {_groups(of)}"
-    yield Recording(record=Recorded.OLDEST_NODE, expr=f"max by (customer, group) ({aged})")
-    yield Recording(record=Recorded.MEDIAN_NODE, expr=f"quantile by (customer, group) (0.5, {aged})")
+    yield RecordingRule(record=Recorded.OLDEST_NODE, expr=f"max by (customer, group) ({aged})")
+    yield RecordingRule(record=Recorded.MEDIAN_NODE, expr=f"quantile by (customer, group) (0.5, {aged})")
     unremovable = f'cluster_autoscaler_unremovable_nodes_count{{{CUSTOMER}="{of.customer}"}}'
-    yield Recording(record=Recorded.UNREMOVABLE, expr=f"max by (customer, reason) ({unremovable})")
+    yield RecordingRule(record=Recorded.UNREMOVABLE, expr=f"max by (customer, reason) ({unremovable})")
 
 
-def _of_money(of: Metrics) -> Iterator[Recording]:
-    yield Recording(record=Recorded.DOLLARS, expr=_by_group(of, "node_dollars_per_hour"))
+def _of_money(of: Metrics) -> Iterator[RecordingRule]:
+    yield RecordingRule(record=Recorded.DOLLARS, expr=_by_group(of, "node_dollars_per_hour"))
     # Not a mean of groups: a group without nodes has no series, so that its mean would leave its zeros out.
-    yield Recording(
+    yield RecordingRule(
         record=Recorded.ALL_DOLLARS,
         expr=f"sum by (customer) ({of.highest('node_dollars_per_hour', 'node')})",
     )
 
 
-def _of_requests(of: Metrics) -> Iterator[Recording]:
+def _of_requests(of: Metrics) -> Iterator[RecordingRule]:
     requested = {
         Recorded.REQUESTED_CPU: "cpu_cores",
         Recorded.REQUESTED_MEMORY: "memory_bytes",
@@ -75,21 +75,21 @@ def _of_requests(of: Metrics) -> Iterator[Recording]:
     }
     for record, resource in requested.items():
         requested_amount = of.highest(f"pod_requested_{resource}", *_POD)
-        yield Recording(
+        yield RecordingRule(
             record=record,
             expr=f"sum by ({', '.join(_BY)}) ({requested_amount} * on (customer, namespace, pod) group_left "
             f"(category, workload, node) {_pods(of)} * on (customer, node) group_left (group) {_groups(of)})",
         )
 
 
-def _of_use(of: Metrics) -> Iterator[Recording]:
+def _of_use(of: Metrics) -> Iterator[RecordingRule]:
     cpu = 'rate(container_cpu_usage_seconds_total{container!=""}[5m])'
-    yield Recording(record=Recorded.USED_CPU, expr=_used(of, cpu))
+    yield RecordingRule(record=Recorded.USED_CPU, expr=_used(of, cpu))
     memory = 'container_memory_working_set_bytes{container!=""}'
-    yield Recording(record=Recorded.USED_MEMORY, expr=_used(of, memory))
+    yield RecordingRule(record=Recorded.USED_MEMORY, expr=_used(of, memory))
     busy = 'DCGM_FI_DEV_GPU_UTIL{pod!=""} / 100'
     by_pod = f"sum by (namespace, pod) ({busy})"
-    yield Recording(
+    yield RecordingRule(
         record=Recorded.USED_GPUS,
         expr=f"sum by ({', '.join(_BY)}) ({by_pod} * on (namespace, pod) group_left "
         f"(customer, category, workload, node) {_pods(of)} * on (customer, node) group_left (group) {_groups(of)})",
@@ -98,17 +98,17 @@ def _of_use(of: Metrics) -> Iterator[Recording]:
         _by_workload(of, f'rate(container_cpu_cfs_{counter}_total{{container!=""}}[5m])')
         for counter in ("throttled_periods", "periods")
     )
-    yield Recording(record=Recorded.THROTTLED, expr=f"{slowed} / {periods}")
+    yield RecordingRule(record=Recorded.THROTTLED, expr=f"{slowed} / {periods}")
 
 
-def _of_trouble(of: Metrics) -> Iterator[Recording]:
+def _of_trouble(of: Metrics) -> Iterator[RecordingRule]:
     counted = {
         Recorded.RESTARTS: "container_restarts_total",
         Recorded.OOM_KILLS: "container_oom_kills_total",
         Recorded.EVICTIONS: "evictions_total",
     }
     for record, counter in counted.items():
-        yield Recording(record=record, expr=f"sum by (customer, workload) (increase({of(counter)}[1h]))")
+        yield RecordingRule(record=record, expr=f"sum by (customer, workload) (increase({of(counter)}[1h]))")
 
 
 def _groups(of: Metrics) -> str:

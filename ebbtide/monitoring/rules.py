@@ -9,7 +9,7 @@ CUSTOMER = "customer"
 """The label that scraping adds to every target of a stack: one Prometheus may watch several stacks."""
 
 
-class Severity(StrEnum):
+class AlertSeverity(StrEnum):
     """The urgency of an alert."""
 
     CRITICAL = "critical"  # pages: a promise of the stack file is broken, or cannot be checked
@@ -18,8 +18,8 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recording:
-    """`record` is level:metric:operation, as Prometheus' own conventions have it; `labels` are set on the result."""
+class RecordingRule:
+    """`record` is level:metric:operation, by Prometheus' convention; `labels` are set on the result."""
 
     record: str
     expr: str
@@ -28,23 +28,29 @@ class Recording:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """`summary` is one sentence, and may hold Prometheus' templates; `runbook` is the name of its page."""
+    """`summary` is one sentence, and may contain Prometheus' templates; `runbook` is the name of its page.
+
+    `stacks` and `fires_after` are words of the documents: which stacks have the alert, if not all, and when it fires,
+    if not simply after `lasting`.
+    """
 
     name: str
     expr: str
     lasting: timedelta
-    severity: Severity
+    severity: AlertSeverity
     summary: str
     runbook: str
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    stacks: str = ""
+    fires_after: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class RuleGroup:
     """Rules evaluated in order, so that a later rule may use an earlier one."""
 
     name: str
-    rules: tuple[Recording | Alert, ...]
+    rules: tuple[RecordingRule | Alert, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,24 +1,24 @@
 """PromQL about services for autoscaling triggers, rules, dashboards and commands. Pure.
 
-Requests are counted by the gateway's Envoys, one cluster for each variant, under names that Envoy Gateway derives from
-the routes. All results are of the whole variant, over all proxies and pods; whoever wants them by pod divides.
+The gateway's Envoys count requests, with one Envoy cluster for each variant, under names that Envoy Gateway derives
+from the routes. All results cover the whole variant, over all proxies and pods; `for_each_pod` divides them.
 
-**Away is not zero.** Where nothing is scraped there is no result, so that an autoscaler holds. But Envoy, as Envoy
-Gateway starts it, writes the series of requests only from a cluster's first request on (`enableDeferredCreationStats`):
-after each start of a proxy a service that nobody calls has none. What a proxy writes at once is how many endpoints a
-cluster has (`membership_total`). So where that is there and nothing else, there were no requests: that is a zero.
+**Missing is not zero.** Without a scrape there is no result, so that an autoscaler holds. But Envoy, as Envoy Gateway
+starts it, writes the series of requests only from a cluster's first request on (`enableDeferredCreationStats`): after
+each start of a proxy, a service that nobody calls has none. A proxy reports at once how many endpoints a cluster has
+(`membership_total`). So if only that series exists, there were no requests, and the result is zero.
 
-**Latency leaves out what had no answer**: Envoy measures answers of pods, and a request that times out or is turned
-away is none of them. It counts as an error, or as turned away.
+**Latency covers only answers**: Envoy measures the answers of pods, and a request that times out or is turned away has
+none. It counts as an error, or as turned away.
 
-**Turned away is not failed.** A request above `maxInFlight` is answered by the gateway, and Envoy counts it among its
-503 (and as `pending_overflow`), whatever code the client is shown.
+**Turned away is not failed.** The gateway answers a request above `maxInFlight`, and Envoy counts it among its 503
+(and as `pending_overflow`), whatever code the client receives.
 
-**Variants that share a cluster**, one of them on spot nodes, cannot be told apart in it: what is counted there is of
-both together, and stands under the one that is not on spot.
+**Variants that share a cluster**, one of them on spot nodes, cannot be told apart in it: the counts of both are
+recorded for the variant that is not on spot.
 
-A proxy that cannot be scraped is not counted: two proxies of which one is away tell of half the requests. The alert on
-proxies says so, and the autoscaler's slow steps down outlast a short gap.
+A proxy that cannot be scraped is not counted: if one of two is away, half of the requests are missing. The alert on
+proxies reports this, and the autoscaler's slow scale-down outlasts a short gap.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ _REQUESTS = "envoy_cluster_upstream_rq"
 CONNECTED = "envoy_control_plane_connected_state"
 """1 for each proxy that is connected to Envoy Gateway."""
 
-_NAME = "[bcdfghjklmnpqrstvwxz2456789]"  # what Kubernetes makes up names of
+_NAME = "[bcdfghjklmnpqrstvwxz2456789]"  # characters of the names that Kubernetes generates
 _OF_PODS = rf"-({_NAME}{{1,10}}-{_NAME}{{5}}|[0-9]+)"  # after the name of a Deployment, or of a StatefulSet
 
 
@@ -48,9 +48,9 @@ def counts_requests(settings: StackSettings) -> bool:
 
 
 def envoy_cluster(settings: StackSettings, service: str, variant: str) -> str:
-    """The label `envoy_cluster_name` of a variant's requests; `variant` is `ALONE` where the service names none.
+    """The label `envoy_cluster_name` of a variant's requests; `variant` is `SINGLE_VARIANT` if the service names none.
 
-    One on spot nodes has that of the variant beside it.
+    A variant on spot nodes shares the label of the service's base variant.
 
     Source: `irRouteDestinationName` and `irDestinationSettingName` of Envoy Gateway 1.9.1.
     """
@@ -64,20 +64,20 @@ def envoy_cluster(settings: StackSettings, service: str, variant: str) -> str:
 
 
 def in_flight_query(customer: str, clusters: Sequence[str]) -> str:
-    """Requests under way, those that wait for a connection included."""
+    """Requests in flight, including requests that wait for a connection."""
     of = _of_clusters(customer, clusters)
     active, waiting = (f"sum by ({CUSTOMER}) ({_REQUESTS}_{state}{of})" for state in ("active", "pending_active"))
     return _whole(f"{active} + {waiting} or {_known_zero(of)}")
 
 
 def latency_query(customer: str, clusters: Sequence[str]) -> str:
-    """The 95th percentile of two minutes, in seconds; 0 where no request was answered."""
+    """p95 latency over two minutes, in seconds; 0 if no request was answered."""
     of = _of_clusters(customer, clusters)
     return _whole(f"{quantile(customer, clusters, PERCENTILE, LATENCY_OVER)} >= 0 or {_known_zero(of)}")
 
 
 def throughput_query(customer: str, clusters: Sequence[str]) -> str:
-    """Answers of pods a second, over one minute."""
+    """Answers of pods per second, over one minute."""
     of = _of_clusters(customer, clusters)
     return _whole(f"{_rate(f'{_REQUESTS}_time_count{of}{_span(THROUGHPUT_OVER)}')} or {_known_zero(of)}")
 
@@ -92,7 +92,7 @@ def for_each_pod(customer: str, clusters: Sequence[str], total: str) -> str:
 
 
 def queue_query(customer: str, metric: str, pods: str) -> str:
-    """Requests that wait inside pods, by a gauge of their own; `pods` is their name."""
+    """Requests that wait inside pods, by a gauge that the pods export; `pods` is the name of the pods."""
     return f'sum by ({CUSTOMER}) ({metric}{{{CUSTOMER}="{customer}",namespace="{NAMESPACE}",workload="{pods}"}})'
 
 
@@ -105,14 +105,14 @@ def gpu_query(pods: str) -> str:
 
 
 def quantile(customer: str, clusters: Sequence[str], share: float, over: timedelta) -> str:
-    """A percentile of the time that answers took, in seconds; not a number where there were none."""
+    """The `share` quantile of the time that answers took, in seconds; NaN if there were none."""
     of = _of_clusters(customer, clusters)
     buckets = f"rate({_REQUESTS}_time_bucket{of}{_span(over)})"
     return _whole(f"histogram_quantile({share:g}, sum by ({CUSTOMER}, le) ({buckets})) / 1000")
 
 
 def failing_query(customer: str, clusters: Sequence[str], over: timedelta) -> str:
-    """Requests a second that ended with 5xx: the pods' own, time-outs, and those that no pod could be found for."""
+    """Requests per second that ended with 5xx: the pods' own errors, time-outs, and requests without a pod."""
     of, span = _of_clusters(customer, clusters), _span(over)
     failed = _rate(f'{_REQUESTS}{of[:-1]},envoy_response_code=~"5.."}}{span}')
     full = _rate(f"{_REQUESTS}_pending_overflow{of}{span}")
@@ -120,20 +120,20 @@ def failing_query(customer: str, clusters: Sequence[str], over: timedelta) -> st
 
 
 def turned_away_query(customer: str, clusters: Sequence[str], over: timedelta) -> str:
-    """Requests a second that the gateway or a pod refused as too many."""
+    """Requests per second that the gateway or a pod refused as too many."""
     of, span = _of_clusters(customer, clusters), _span(over)
     by_pods = _rate(f'{_REQUESTS}{of[:-1]},envoy_response_code="429"}}{span}')
     return _whole(f"{_rate(f'{_REQUESTS}_pending_overflow{of}{span}')} + ({by_pods} or {_known_zero(of)})")
 
 
 def failed_share(customer: str, clusters: Sequence[str], over: timedelta) -> str:
-    """The share of all requests that failed; not a number where there were none."""
+    """The share of all requests that failed; NaN if there were none."""
     of = _of_clusters(customer, clusters)
     return _whole(f"{failing_query(customer, clusters, over)} / {_rate(f'{_REQUESTS}{of}{_span(over)}')}")
 
 
 def of_gateway(customer: str) -> str:
-    """Requests a second that the gateway answered itself: of a route without a pod that is ready it makes a 503."""
+    """Requests per second that the gateway answered itself: with a 503, if a route has no ready pod."""
     return _rate(f'envoy_http_rq_direct_response{{{CUSTOMER}="{customer}"}}{_span(timedelta(minutes=5))}')
 
 
@@ -150,9 +150,9 @@ def _known_zero(of: str) -> str:
 
 
 def _of_clusters(customer: str, clusters: Sequence[str]) -> str:
-    """Names of clusters hold nothing that a regular expression reads otherwise.
+    """Select Envoy clusters by name; the names need no escaping in a regular expression.
 
-    Envoy Gateway adds the backend's place to the name where zones count, and while a backend has no pod: it may come
+    Envoy Gateway adds the backend's place to the name if zones matter, and while a backend has no pod: it may come
     and go with a change of `scale.max`. Source: `NeedsClusterPerSetting` of 1.9.1.
     """
     return f'{{{CUSTOMER}="{customer}",envoy_cluster_name=~"({"|".join(clusters)})(/backend/0)?"}}'

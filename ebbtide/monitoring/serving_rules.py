@@ -1,8 +1,9 @@
 """Recording rules and alerts about services.
 
-**The error budget** is what `slo.errors` lets fail in 30 days. It is watched over two pairs of windows: at 14.4 times
-the rate that uses it up in 30 days, one hour takes 2 % of it, and at 6 times, six hours take 5 %. The short window of
-each pair ends the alert soon after the fault. Source: Google, The Site Reliability Workbook, chapter 5, table 5-8.
+**The error budget** is the share of requests that `slo.errors` lets fail in 30 days. Two pairs of windows watch it: at
+14.4 times the rate that uses it up in 30 days, one hour takes 2 % of it, and at 6 times, six hours take 5 %. The short
+window of each pair ends the alert soon after the fault. Source: Google, The Site Reliability Workbook, chapter 5,
+table 5-8.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +13,7 @@ from datetime import date, timedelta
 from ebbtide.monitoring import forecast
 from ebbtide.monitoring.closed_days import closed_day
 from ebbtide.monitoring.recorded import Recorded
-from ebbtide.monitoring.rules import CUSTOMER, Alert, Metrics, Recording, Severity
+from ebbtide.monitoring.rules import CUSTOMER, Alert, AlertSeverity, Metrics, RecordingRule
 from ebbtide.monitoring.serving import (
     CONNECTED,
     PERCENTILE,
@@ -29,12 +30,12 @@ from ebbtide.monitoring.serving import (
     throughput_query,
     turned_away_query,
 )
+from ebbtide.settings.capacity.process_documents import lead_of
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.process_documents import lead_of
 from ebbtide.settings.sections.calendars import coming_years
 from ebbtide.settings.sections.serving.scale import FloorKind
 from ebbtide.settings.sections.serving.services import ServiceSettings, VariantSettings, pod_name
-from ebbtide.units.durations import latency_text
+from ebbtide.text.durations import latency_text
 from ebbtide.vocabulary.labels import NAMESPACE
 
 BURNS = (
@@ -59,9 +60,9 @@ class _Variant:
     settings: VariantSettings
     lead: timedelta  # until a new node and its pod are ready
     cluster: str | None  # None without a route: its requests are not counted
-    shared: bool  # with further variants
-    tells: bool  # what is counted of the cluster; of one that is shared a single variant does
-    last: bool  # to grow
+    shared: bool  # other variants share its load
+    tells: bool  # True if its series hold the cluster's counts; one variant does so for a shared cluster
+    last: bool  # True if no other variant grows after it
 
     @property
     def pods(self) -> str:
@@ -78,7 +79,7 @@ class _Variant:
         return self.of.highest(f"hpa_{metric}", namespace=NAMESPACE, hpa=self.pods)
 
 
-def serving_recordings(settings: StackSettings) -> Iterator[Recording]:
+def serving_recordings(settings: StackSettings) -> Iterator[RecordingRule]:
     """Yield the rules in the order of their evaluation: the kind of day comes first."""
     if any(
         variant.cluster is not None and variant.settings.scale.floor is FloorKind.FORECAST
@@ -86,21 +87,21 @@ def serving_recordings(settings: StackSettings) -> Iterator[Recording]:
     ):
         hours = settings.business_hours.hours()
         expr = closed_day(hours, date(min(coming_years()), 1, 1))
-        yield Recording(record=Recorded.CLOSED_DAY, expr=expr, labels={CUSTOMER: settings.customer})
+        yield RecordingRule(record=Recorded.CLOSED_DAY, expr=expr, labels={CUSTOMER: settings.customer})
     for variant in _variants(settings):
         for record, expr in _of_variant(variant).items():
-            # GPU metrics of an existing cluster have no customer.
-            yield Recording(record=record, expr=expr, labels={CUSTOMER: settings.customer, **variant.labels})
+            # GPU metrics of an existing cluster have no label `customer`.
+            yield RecordingRule(record=record, expr=expr, labels={CUSTOMER: settings.customer, **variant.labels})
     for name, service, clusters in _routed(settings):
         labels = {"service": name}
         for record, window in _WINDOWS.items():
-            yield Recording(record=record, expr=failed_share(settings.customer, clusters, window), labels=labels)
+            yield RecordingRule(record=record, expr=failed_share(settings.customer, clusters, window), labels=labels)
         if service.slo is not None:
             share = f"sum by ({CUSTOMER}) ({Recorded.ERRORS_1H.of(settings.customer, service=name)})"
             spent = f"max by ({CUSTOMER}) ({share} / {_budget(service):g})"
-            yield Recording(record=Recorded.BURN, expr=spent, labels=labels)
+            yield RecordingRule(record=Recorded.BURN, expr=spent, labels=labels)
     if any(_routed(settings)):
-        yield Recording(record=Recorded.NO_POD, expr=of_gateway(settings.customer))
+        yield RecordingRule(record=Recorded.NO_POD, expr=of_gateway(settings.customer))
 
 
 def _of_variant(variant: _Variant) -> Mapping[Recorded, str]:
@@ -129,7 +130,7 @@ def _of_variant(variant: _Variant) -> Mapping[Recorded, str]:
 
 
 def _forecast(variant: _Variant) -> Mapping[Recorded, str]:
-    """Return the rules in their order. With both metrics inFlight counts, since it includes waiting requests."""
+    """Return the rules in their order. With both metrics inFlight is used, since it includes waiting requests."""
     metrics = variant.settings.scale.metrics
     counted, target = (
         (Recorded.THROUGHPUT, metrics.throughput)
@@ -168,10 +169,11 @@ def _of_slo(customer: str, name: str, service: ServiceSettings, clusters: list[s
         name="EbbtideServiceSlow",
         expr=f"{quantile(customer, clusters, PERCENTILE, _LATELY)} > {p95:g}",
         lasting=_SHORT,
-        severity=Severity.CRITICAL,
-        summary=f"Of the answers of {name}, 5 in 100 take longer than {{{{ $value | humanizeDuration }}}}, and slo.p95 "
+        severity=AlertSeverity.CRITICAL,
+        summary=f"5 in 100 answers of {name} take longer than {{{{ $value | humanizeDuration }}}}, and slo.p95 "
         f"says {latency_text(service.slo.p95)}.",
         runbook="service-slow",
+        stacks="for services with `slo` and a route",
         labels=labels,
     )
     budget = _budget(service)
@@ -184,10 +186,11 @@ def _of_slo(customer: str, name: str, service: ServiceSettings, clusters: list[s
         name="EbbtideServiceBurnsErrorBudget",
         expr=f"max by (customer, service) ({' or '.join(burns)})",
         lasting=timedelta(minutes=2),
-        severity=Severity.CRITICAL,
-        summary=f"Of the requests to {name} {{{{ $value | humanizePercentage }}}} fail, and slo.errors allows "
+        severity=AlertSeverity.CRITICAL,
+        summary=f"{{{{ $value | humanizePercentage }}}} of the requests to {name} fail, and slo.errors allows "
         f"{service.slo.errors:g}%.",
         runbook="service-burns-error-budget",
+        stacks="for services with `slo` and a route",
         labels=labels,
     )
 
@@ -208,10 +211,11 @@ def _of_scaling(variant: _Variant) -> Iterator[Alert]:
             name="EbbtideServiceAtMax",
             expr=f"({in_flight}) > {most:g} and on ({CUSTOMER}) ({variant.of_hpa('replicas')} >= {scale.max})",
             lasting=_WHILE,
-            severity=Severity.WARNING,
-            summary=f"The pods {variant.pods} are {scale.max} and may be no more, with {{{{ $value | humanize }}}} "
-            f"requests in flight{of_what}: each was to have {target:g}.",
+            severity=AlertSeverity.WARNING,
+            summary=f"The pods {variant.pods} are at their max of {scale.max}, with {{{{ $value | humanize }}}} "
+            f"requests in flight{of_what}: the target for each pod is {target:g}.",
             runbook="service-at-max",
+            stacks="for variants that scale by `inFlight`",
             labels=variant.labels,
         )
     awake = f"({variant.of_hpa('replicas')} > 0)"
@@ -224,9 +228,10 @@ def _of_scaling(variant: _Variant) -> Iterator[Alert]:
         expr=f"max by ({CUSTOMER}) ({' or '.join([blind, *missing])})",
         # Pods that have not started have no CPU and memory metrics.
         lasting=_SOON + (variant.settings.starts_within if scale.metrics.of_pods else timedelta()),
-        severity=Severity.CRITICAL,
+        severity=AlertSeverity.CRITICAL,
         summary=f"A metric that {called} scale by is missing: their number stays as it is, whatever the load.",
         runbook="service-metric-missing",
+        fires_after="with `cpu` or `memory` after `startsWithin`, + 3 min",
         labels=variant.labels,
     )
 
@@ -248,16 +253,16 @@ def _of_the_gateway(customer: str) -> Iterator[Alert]:
         name="EbbtideGatewayProxiesFew",
         expr=f"count by ({CUSTOMER}) ({connected}) < 2 or absent({connected})",
         lasting=_SHORT,
-        severity=Severity.CRITICAL,
-        summary="Fewer than two of the gateway's Envoys are seen: one more, and no request is answered.",
+        severity=AlertSeverity.CRITICAL,
+        summary="Fewer than two of the gateway's Envoys are seen: if the last one fails, no request is answered.",
         runbook="gateway-proxies-few",
     )
     yield Alert(
         name="EbbtideGatewayUnled",
         expr=f"max by ({CUSTOMER}) ({connected}) == 0",
         lasting=_SOON,
-        severity=Severity.CRITICAL,
-        summary="No Envoy of the gateway hears from Envoy Gateway: requests go to the pods that were there before.",
+        severity=AlertSeverity.CRITICAL,
+        summary="No Envoy of the gateway hears from Envoy Gateway: requests go only to pods that it knew before.",
         runbook="gateway-unled",
     )
 

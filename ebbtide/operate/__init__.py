@@ -1,1 +1,1 @@
-"""The operator's commands on a running cluster. Knows no command line, no simulator and no report."""
+"""Operator commands on a running cluster. Imports nothing of the command line, the simulator or the reports."""

@@ -1,7 +1,7 @@
 """Access to the API server: the kubeconfig, the controller's config and Lease, and one-line failures.
 
-Everything uses the operator's own rights. What the API server knows is never requested from the controller, so these
-commands work while it is down.
+All requests use the operator's own rights. Nothing that the API server knows is requested from the controller, so
+these commands work while the controller is down.
 """
 
 import os
@@ -19,6 +19,7 @@ from urllib3.exceptions import SSLError
 
 from controllers.adapters.kube_api import ApiError, Json, KubeApi, NoCluster, from_kubeconfig
 from ebbtide.operate.objects import Document, at, parse_instant
+from ebbtide.text.one_line import collapsed
 from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, PoolPolicy
 from ebbtide.vocabulary.documents import UnreadableConfig, load
 from ebbtide.vocabulary.labels import CONTROLLER
@@ -56,7 +57,7 @@ class OperatorApi(KubeApi):
     def __init__(self, configuration: Configuration, file: str, context: str) -> None:
         super().__init__(configuration, self._note_server_time)
         self.configuration = configuration
-        self.clock_ahead: timedelta | None = None  # of the server's clock, against this machine's
+        self.clock_ahead: timedelta | None = None  # the server's clock minus this machine's
         self.source = f"kubeconfig {file}, context {context}"
         self.kubectl = f"kubectl --kubeconfig {file} --context {context}"
         token = configuration.get_api_key_with_prefix("authorization", alias="BearerToken")
@@ -74,7 +75,7 @@ def connect(kubeconfig: str | None, context: str | None) -> OperatorApi:
     try:
         configuration = from_kubeconfig(kubeconfig, context)
     except NoCluster as error:
-        why = _unknown_context(kubeconfig, context) or one_line(error)
+        why = _unknown_context(kubeconfig, context) or collapsed(error)
         raise CannotOperate(f"no cluster: kubeconfig {file}: {why}; {_WANTED}", 2) from error
     return OperatorApi(configuration, file, context or _contexts(kubeconfig)[1])
 
@@ -89,7 +90,7 @@ def _contexts(kubeconfig: str | None) -> tuple[list[str], str]:
 
 
 def _unknown_context(kubeconfig: str | None, context: str | None) -> str:
-    """Return a message with the existing contexts if the named one is not among them."""
+    """Return a message with the existing contexts if `context` is not one of them; otherwise an empty string."""
     try:
         from_kubeconfig(kubeconfig)
     except NoCluster:
@@ -100,7 +101,7 @@ def _unknown_context(kubeconfig: str | None, context: str | None) -> str:
 
 def failure_text(api: OperatorApi, error: ApiError) -> str:
     """Return the API server's refusal, or why it cannot be reached, in one line."""
-    return f"{api.source}: {one_line(error)}{_advice(api, error)}"
+    return f"{api.source}: {collapsed(error)}{_advice(api, error)}"
 
 
 def _advice(api: OperatorApi, error: ApiError) -> str:
@@ -117,12 +118,8 @@ def _advice(api: OperatorApi, error: ApiError) -> str:
             f" (HTTP 401): the login is refused; wanted a valid one: log in again, then try: {api.kubectl} auth whoami"
         )
     if error.status == 403:
-        return f" (HTTP 403): ask an administrator of the cluster; those you have: {api.kubectl} auth can-i --list"
+        return f" (HTTP 403): ask an administrator of the cluster; list your rights: {api.kubectl} auth can-i --list"
     return ""
-
-
-def one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
 
 
 def controller_config_of(api: KubeApi, namespace: str) -> ControllerConfig:
@@ -214,9 +211,9 @@ def lease_holder(lease: Document | None, now: datetime) -> str:
 
 
 def leader(api: KubeApi, namespace: str, now: datetime, name: str = CONTROLLER) -> str:
-    """Return the leader of the controller's processes, or of another Lease; empty for none. Raises `ApiError`.
+    """Return the holder of the controller's Lease, or of Lease `name`; empty if there is none. Raises `ApiError`.
 
-    `now` is this machine's; the API server's clock corrects it.
+    `now` is this machine's time, which is corrected by the API server's clock.
     """
     lease = find(api, f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}")
     ahead = api.clock_ahead if isinstance(api, OperatorApi) else None
@@ -228,5 +225,5 @@ def readable(part: str, unread: list[str], read: Callable[[], _T]) -> _T | None:
     try:
         return read()
     except ApiError as error:
-        unread.append(f"{part}: {one_line(error)}")
+        unread.append(f"{part}: {collapsed(error)}")
         return None

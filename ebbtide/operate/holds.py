@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from controllers.adapters.kube_api import ApiError, KubeApi
-from ebbtide.operate.api import MANAGER, Target, find, one_line
+from ebbtide.operate.api import MANAGER, Target, find
 from ebbtide.operate.objects import annotations_of
 from ebbtide.operate.sleepers import KIND as SLEEPER
+from ebbtide.text.one_line import collapsed
 from ebbtide.vocabulary.labels import APPLY_UNTIL, KEEP_UNTIL, PAUSED, SLEEP_UNTIL, WAKE_UNTIL
 
 _HOLDS = (PAUSED, KEEP_UNTIL)
@@ -17,7 +18,7 @@ _HOLDS_OF = {"ray": (*_HOLDS, WAKE_UNTIL, APPLY_UNTIL), SLEEPER: (*_HOLDS, WAKE_
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class HoldResult:
     """Outcome for one object."""
 
     target: Target
@@ -28,18 +29,18 @@ class Result:
         return f"{self.target}: {self.detail}" if self.detail else str(self.target)
 
 
-def annotate(api: KubeApi, targets: Sequence[Target], values: Mapping[str, str | None]) -> Iterator[Result]:
+def annotate(api: KubeApi, targets: Sequence[Target], values: Mapping[str, str | None]) -> Iterator[HoldResult]:
     """Set annotations, or remove those whose value is None; one object's failure does not stop the others."""
     for target in targets:
         try:
             api.patch(target.path, {"metadata": {"annotations": dict(values)}}, fieldManager=MANAGER)
         except ApiError as error:
-            yield Result(target, done=False, detail=f"NOT done: {one_line(error)}")
+            yield HoldResult(target, done=False, detail=f"NOT done: {collapsed(error)}")
         else:
-            yield Result(target, done=True)
+            yield HoldResult(target, done=True)
 
 
-def resume(api: KubeApi, targets: Sequence[Target]) -> Iterator[Result]:
+def resume(api: KubeApi, targets: Sequence[Target]) -> Iterator[HoldResult]:
     """Remove an operator's holds."""
     for target in targets:
         yield from annotate(api, [target], dict.fromkeys(_annotations_for(target)))

@@ -3,7 +3,7 @@
 import re
 from datetime import UTC, datetime, timedelta
 
-from ebbtide.units.durations import ONE_DAY, read_duration
+from ebbtide.text.durations import ONE_DAY, read_duration
 from ebbtide.vocabulary.windows import wall_to_instant, zone_of
 
 _CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
@@ -11,7 +11,7 @@ _WANTED = "wanted a local time (23:00), a duration (2h, 1h30m) or an instant (20
 
 
 class NotUnderstood(ValueError):
-    """The text is no instant, or one in the past; the message names the expected forms."""
+    """The text is not a valid instant or duration, or lies in the past; the message names the expected forms."""
 
 
 def duration_of(text: str) -> timedelta:
@@ -25,7 +25,10 @@ def duration_of(text: str) -> timedelta:
 
 
 def instant_after(text: str, now: datetime, timezone: str) -> datetime:
-    """Return the instant in UTC: the next such time of day; local without a zone. Raises `NotUnderstood`."""
+    """Return the instant in UTC; a time of day is its next occurrence, and text without a zone is local in `timezone`.
+
+    Raises `NotUnderstood`.
+    """
     text = text.strip()
     clock = _CLOCK.fullmatch(text)
     if clock is not None:
@@ -44,7 +47,7 @@ def instant_after(text: str, now: datetime, timezone: str) -> datetime:
     except (ValueError, OverflowError):
         raise NotUnderstood(f"{text!r}: {_WANTED}") from None
     if instant <= now:
-        raise NotUnderstood(f"{text!r} has passed: wanted an instant to come")
+        raise NotUnderstood(f"{text!r} has passed: wanted an instant in the future")
     return instant
 
 

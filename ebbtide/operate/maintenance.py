@@ -1,7 +1,7 @@
 """A maintenance: opens budgets, cordons nodes, and undoes both.
 
-Every step is recorded before it is sent: a write whose answer got lost may have happened, so it is undone too. Undoing
-a write that did not happen changes nothing.
+Every write is recorded before it is sent and undone at the end, because it may have succeeded even if its response was
+lost. Undoing a write that did not happen changes nothing.
 """
 
 import json
@@ -15,7 +15,8 @@ from controllers.adapters.kube_api import ApiError, KubeApi
 from ebbtide.operate.api import MANAGER, CannotOperate, budget_path, find, items, patch_surely
 from ebbtide.operate.instants import NotUnderstood, duration_of, spoken
 from ebbtide.operate.objects import annotations_of, at, labels_of, rfc3339
-from ebbtide.units.durations import whole_minutes
+from ebbtide.text.counts import several, verb
+from ebbtide.text.durations import whole_minutes
 from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig
 from ebbtide.vocabulary.labels import CATEGORY, CLOSED_MINIMUM, MAINTENANCE_UNTIL, PREFIX, Category
 
@@ -24,7 +25,7 @@ MAINTENANCE_WHY = PREFIX + "maintenance-why"
 
 OPENED, CLOSED = {"maxUnavailable": 1}, {"maxUnavailable": 0}
 OPENED_WITHOUT_SCALE, CLOSED_WITHOUT_SCALE = {"minAvailable": 0}, {"minAvailable": CLOSED_MINIMUM}
-"""For pods without a scale subresource, of which only a declared number releases one at a time."""
+"""For pods without a scale subresource: their budget can release one at a time only by a declared number of pods."""
 
 LONGEST = timedelta(hours=12)
 _POLL = timedelta(seconds=5)  # between two readings of the nodes
@@ -60,7 +61,7 @@ class MaintenancePlan:
         opening = config.hours.next_opening(datetime.now(UTC))
         closes = opening - config.closing_guard if opening is not None else None
         if closes is not None and closes < until:
-            lines.append(f"  note: the closer closes these budgets at {spoken(closes, zone)}, whatever runs")
+            lines.append(f"  note: the closer closes these budgets at {spoken(closes, zone)}, maintenance or not")
         return [*lines, "  Ctrl-C ends it early; before it exits it closes the budgets and uncordons the nodes"]
 
     @property
@@ -115,7 +116,7 @@ class Maintenance:
             self._tell(f"opened budget {budget.name}")
 
     def watch(self, stop: threading.Event) -> None:
-        """Report changes on the nodes, and network errors, until `stop` or the end of the time."""
+        """Report changes on the nodes and network errors, until `stop` is set or the time is over."""
         reported = ""
         while not stop.is_set() and (remaining := self.until - datetime.now(UTC)) > timedelta():
             try:
@@ -126,7 +127,7 @@ class Maintenance:
                 self._tell(f"{line}; {whole_minutes(remaining)} left")
                 reported = line
             stop.wait(min(_POLL, remaining).total_seconds())
-        self._tell("ending: asked to" if stop.is_set() else "ending: the time is over")
+        self._tell("ending: on request" if stop.is_set() else "ending: the time is over")
 
     def _workers_left(self) -> str:
         """Summarize the worker pods still on the nodes, in one line."""
@@ -137,7 +138,8 @@ class Maintenance:
         if not names:
             return "no worker is left on the nodes: drain them now"
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        return f"{len(names)} workers are still on the nodes: {', '.join(names[:3])}{more}"
+        are = verb(len(names), "is", "are")
+        return f"{several(len(names), 'worker')} {are} still on the nodes: {', '.join(names[:3])}{more}"
 
     def close(self) -> list[str]:
         """Close budgets first. Return the commands that undo the rest by hand; usually none."""
@@ -161,12 +163,12 @@ class Maintenance:
         item = find(self._api, budget_path(budget)) or {"metadata": {}}
         until = annotations_of(item).get(MAINTENANCE_UNTIL)
         if until and until > rfc3339(datetime.now(UTC)):
-            self._tell(f"budget {budget.name} was opened until {until} already: this maintenance ends it")
+            self._tell(f"budget {budget.name} is already open until {until}: it closes when this maintenance ends")
         if at(item, "spec", "minAvailable") is None:
             return OPENED
         if budget.open_minimum is not None:
             return {"minAvailable": budget.open_minimum}
-        self._tell(f"budget {budget.name} is of pods without a scale: it opens for all of them at once")
+        self._tell(f"budget {budget.name} covers pods without a scale: it opens for all of them at once")
         return OPENED_WITHOUT_SCALE
 
 

@@ -1,14 +1,15 @@
-"""Karpenter's NodePools: their nodes, limits and budgets, and the workload controller's report of each."""
+"""Karpenter's NodePools: their nodes, limits and budgets, and the workload controller's report on each."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from controllers.adapters.kube_api import ApiError, KubeApi
-from ebbtide.operate.api import find, one_line
+from ebbtide.operate.api import find
 from ebbtide.operate.objects import Document, at, rows_at
 from ebbtide.operate.status import NoStatus, from_pods
 from ebbtide.operate.wording import reason_text
+from ebbtide.text.one_line import collapsed
 from ebbtide.vocabulary.labels import WORKLOADS
 from ebbtide.vocabulary.node_pools import PATH
 from ebbtide.vocabulary.workloads import WorkloadsConfig
@@ -18,19 +19,19 @@ class NodePoolRow(NamedTuple):
     name: str
     state: str  # open, closed, held, absent or unknown
     nodes: str  # existing ones, and the limits; empty if unknown
-    budgets: str  # those in force, which may differ from the state for a moment
+    budgets: str  # those in force, which may briefly differ from the state
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class NodePools:
+class NodePoolView:
     rows: Sequence[NodePoolRow] = ()
     unread: str = ""  # why the workload controller's report is not known
 
 
-def node_pools_of(api: KubeApi, namespace: str, config: WorkloadsConfig | None) -> NodePools:
+def node_pools_of(api: KubeApi, namespace: str, config: WorkloadsConfig | None) -> NodePoolView:
     if config is None or not config.node_pools:
-        return NodePools()
+        return NodePoolView()
     names, unread = [pool.name for pool in config.node_pools], ""
     reports: dict[str, Document] = {}
     pools: dict[str, Document] = {}
@@ -38,12 +39,12 @@ def node_pools_of(api: KubeApi, namespace: str, config: WorkloadsConfig | None) 
         rows = rows_at(from_pods(api, namespace, WORKLOADS), "workloads")
         reports = {str(row.get("name")): row for row in rows if row.get("kind") == "NodePool"}
     except (NoStatus, ApiError) as error:
-        unread = one_line(error)
+        unread = collapsed(error)
     try:
         pools = {name: find(api, f"{PATH}/{name}") or {} for name in names}
     except ApiError as error:
-        unread = "; ".join(filter(None, (unread, one_line(error))))
-    return NodePools([_row(name, reports.get(name, {}), pools.get(name, {})) for name in names], unread)
+        unread = "; ".join(filter(None, (unread, collapsed(error))))
+    return NodePoolView([_row(name, reports.get(name, {}), pools.get(name, {})) for name in names], unread)
 
 
 def _row(name: str, report: Document, pool: Mapping[str, object]) -> NodePoolRow:
@@ -53,7 +54,7 @@ def _row(name: str, report: Document, pool: Mapping[str, object]) -> NodePoolRow
 
 
 def nodes_text(pool: object) -> str:
-    """Return `3 of 20`, or the number with other limits than of nodes."""
+    """Return `3 of 20`, or the number of nodes with the limits on other resources."""
     existing, limits = at(pool, "status", "resources", "nodes") or 0, dict(at(pool, "spec", "limits") or {})
     most = limits.pop("nodes", None)
     others = ", ".join(f"{resource} {limit}" for resource, limit in sorted(limits.items()))

@@ -58,7 +58,7 @@ def max_unavailable_of(budget: Document) -> Any:
 
 
 def budget_limit(max_unavailable: object) -> str:
-    """Return the limit of a budget with its field's name."""
+    """Return a budget's limit with the name of its field."""
     text = str(max_unavailable)
     return text if text.startswith(_LEAST) else f"maxUnavailable {text}"
 
@@ -72,7 +72,7 @@ def sync_failure(budget: Document) -> str:
 
 
 def parse_instant(text: object) -> datetime | None:
-    """Parse an RFC 3339 instant; None without a valid one that has a zone."""
+    """Parse an RFC 3339 instant; None if it is invalid or has no zone."""
     try:
         parsed = datetime.fromisoformat(text) if isinstance(text, str) else None
         return parsed.astimezone(UTC) if parsed is not None and parsed.tzinfo is not None else None
@@ -119,5 +119,5 @@ def requested(pod: Mapping[str, Any], resource: str) -> Decimal:
 
 
 def requested_units(pod: Mapping[str, Any], resource: str) -> int:
-    """Return the same in a stack file's units, rounded up: millicores, MiB or devices."""
+    """Return the reservation in a stack file's units, rounded up: millicores, MiB or devices."""
     return math.ceil(requested(pod, resource) * _UNITS.get(resource, 1))

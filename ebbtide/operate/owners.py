@@ -1,7 +1,7 @@
-"""The owner of a pod: the object whose intended number of pods a budget counts, and that a person would edit.
+"""The owner of a pod: the object whose desired number of pods a budget uses, and that a person would edit.
 
-That is the pod's controller, as for Kubernetes' disruption controller, except that a Deployment stands for its
-ReplicaSets and a CronJob for its Jobs. An owner that cannot be read is named as the pod names it.
+This is the pod's controller, as for Kubernetes' disruption controller, except that a Deployment replaces its
+ReplicaSets and a CronJob its Jobs. If an owner cannot be read, the pod's owner reference is returned.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ class Reads(Protocol):
 
 
 class Owner(NamedTuple):
-    """An owner of pods; without a kind it stands for all pods of the namespace that nothing owns."""
+    """An owner of pods; without a kind, it represents all pods of the namespace that have no owner."""
 
     namespace: str
     api_version: str = ""

@@ -11,9 +11,10 @@ from pathlib import Path
 from controllers.adapters.kube_api import ApiError
 from ebbtide.monitoring.client import Prometheus
 from ebbtide.monitoring.links import HttpLink, Link, NoReply, Reply
-from ebbtide.operate.api import CannotOperate, OperatorApi, connect, one_line
+from ebbtide.operate.api import CannotOperate, OperatorApi, connect
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.monitoring import OPERATED_SERVICE, PROMETHEUS, PROMETHEUS_PORT, PrometheusKind
+from ebbtide.text.one_line import collapsed
 from ebbtide.vocabulary.labels import NAMESPACE
 
 _HEADER = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+):\s+(\S.*)")
@@ -32,21 +33,21 @@ class ProxyLink:
         try:
             document = self._api.get(f"{self._path}/{path}", **{key: str(value) for key, value in query.items()})
         except ApiError as error:
-            raise NoReply(f"{one_line(error)}{_ADVICE.get(error.status, '')}") from error
+            raise NoReply(f"{collapsed(error)}{_ADVICE.get(error.status, '')}") from error
         ahead = self._api.clock_ahead  # the proxy forwards Prometheus' own Date header
         return Reply(document, None if ahead is None else datetime.now(UTC) + ahead)
 
 
 _ADVICE = {
-    403: " (HTTP 403): an administrator can allow `get` on services/proxy; or name it: --prometheus URL",
-    404: ": is it there under this name? else name it: --prometheus URL",
+    403: " (HTTP 403): an administrator can allow `get` on services/proxy; or give its address: --prometheus URL",
+    404: ": is it there under this name? or give its address: --prometheus URL",
 }
 
 
 def prometheus_of(
     settings: StackSettings, url: str, token_file: Path | None, context: str | None, kubeconfig: str | None
 ) -> Prometheus:
-    """Return the Prometheus at `url`, which takes no cluster, else the stack's own. Raises `CannotOperate`."""
+    """Return the Prometheus at `url`, which needs no cluster, or else the stack's own. Raises `CannotOperate`."""
     link = named_link(url, token_file) if url else None
     if not url and settings.monitoring.prometheus is not PrometheusKind.NONE:
         link = link_of(settings, connect(kubeconfig, context or settings.cluster.context))
@@ -81,7 +82,7 @@ def _headers(file: Path | None) -> Mapping[str, str]:
     try:
         lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
-        raise CannotOperate(f"the token of Prometheus: {file}: {one_line(error)}", 2) from error
+        raise CannotOperate(f"the token of Prometheus: {file}: {collapsed(error)}", 2) from error
     sound = all(line.isascii() and line.isprintable() for line in lines)
     headers = [_HEADER.fullmatch(line) for line in lines]
     if sound and len(lines) == 1 and headers == [None]:

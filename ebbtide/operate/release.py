@@ -16,10 +16,11 @@ from typing import Any, cast
 
 from controllers.adapters.kube_api import ApiError, KubeApi
 from controllers.adapters.replica_writers import has_put_to_sleep
-from ebbtide.operate.api import MANAGER, CannotOperate, Target, find, leader, one_line
-from ebbtide.operate.holds import Result
+from ebbtide.operate.api import MANAGER, CannotOperate, Target, find, leader
+from ebbtide.operate.holds import HoldResult
 from ebbtide.operate.objects import annotations_of
 from ebbtide.operate.sleepers import KIND as SLEEPER
+from ebbtide.text.one_line import collapsed
 from ebbtide.vocabulary.labels import FIELD_MANAGER, PAUSED, WORKLOADS
 
 Entry = Mapping[str, Any]
@@ -42,11 +43,11 @@ _TRIES = 5  # the object may change between read and write; each attempt reads i
 
 def release(
     api: KubeApi, namespace: str, targets: Sequence[Target], ending: Collection[Target] = ()
-) -> Iterator[Result]:
+) -> Iterator[HoldResult]:
     """Release each target. Raises `ApiError`, and `CannotOperate` while the controller would take the fields back.
 
-    `ending` are workloads with `when: never`: the workload controller takes nothing back of these, and wakes only those
-    whose number it owns. So those without pods are not released.
+    `ending` are workloads with `when: never`: the workload controller takes back none of their fields, and wakes only
+    workloads whose replicas it owns. So a workload without pods is not released.
     """
     objects = {target: item for target in targets if (item := find(api, target.path)) is not None}
     acting = {
@@ -61,17 +62,19 @@ def release(
                 f"the controller runs ({holder}) and would take the fields back: first `ebbtide pause {names}`, "
                 f"or stop it with `kubectl --namespace {namespace} scale deployment {owner} --replicas 0`"
             )
-    yield from (Result(target, done=True, detail="not in the cluster") for target in targets if target not in objects)
+    yield from (
+        HoldResult(target, done=True, detail="not in the cluster") for target in targets if target not in objects
+    )
     for target, item in objects.items():
         if target in ending and has_put_to_sleep(WORKLOADS, item):
-            yield Result(
+            yield HoldResult(
                 target, done=False, detail="NOT released: it has no pods, and the workload controller wakes it"
             )
         else:
             yield release_one(api, target)
 
 
-def release_from_autoscaler(api: KubeApi, namespace: str, names: Sequence[str]) -> Iterator[Result]:
+def release_from_autoscaler(api: KubeApi, namespace: str, names: Sequence[str]) -> Iterator[HoldResult]:
     """Release services' replicas. Raises `ApiError`, and `CannotOperate` for an unknown name or a present HPA."""
     scaled = {
         str(item["spec"]["scaleTargetRef"]["name"])
@@ -94,7 +97,7 @@ def _scaled_by(item: Mapping[str, Any]) -> str:
     return SLEEPER if slept else _SERVICE
 
 
-def release_one(api: KubeApi, target: Target) -> Result:
+def release_one(api: KubeApi, target: Target) -> HoldResult:
     """Release one target, bound to the version that was read: a write in between is never undone."""
     owner = _OWNERS[target.kind]
     for attempts_left in reversed(range(_TRIES)):
@@ -105,16 +108,16 @@ def release_one(api: KubeApi, target: Target) -> Result:
             entries: Sequence[Entry] = metadata.get("managedFields") or ()
             value = item["spec"].get(field[-1], 0)
             if owner not in owners_of(entries, field):
-                return Result(target, done=True, detail=f"{field[-1]} {value} was not {_WHOSE[owner]}")
+                return HoldResult(target, done=True, detail=f"{field[-1]} {value} was not {_WHOSE[owner]}")
             remaining = without_owner(entries, field, owner)
             body = {"metadata": {"managedFields": remaining, "resourceVersion": metadata["resourceVersion"]}}
             api.patch(target.path, body, fieldManager=MANAGER)
         except ApiError as error:
             if error.status != 409 or not attempts_left:
-                return Result(target, done=False, detail=f"NOT released: {one_line(error)}")
+                return HoldResult(target, done=False, detail=f"NOT released: {collapsed(error)}")
         else:
             others = ", ".join(owners_of(remaining, field)) or "without an owner; the next apply takes it"
-            return Result(target, done=True, detail=f"{field[-1]} stays {value}; owner now: {others}")
+            return HoldResult(target, done=True, detail=f"{field[-1]} stays {value}; owner now: {others}")
     raise AssertionError("the last try returns")
 
 
@@ -131,7 +134,7 @@ def owners_of(entries: Sequence[Entry], field: Sequence[str]) -> list[str]:
 
 
 def without_owner(entries: Sequence[Entry], field: Sequence[str], manager: str) -> list[Entry]:
-    """Return the entries with `manager` no longer an owner of `field`, without entries that own nothing else.
+    """Return the entries with `manager` no longer an owner of `field`; an entry that owns nothing else is dropped.
 
     An empty result becomes one empty entry, which clears the list: the API server ignores an empty list.
     """
@@ -154,7 +157,7 @@ def _owns(fields: object, path: Sequence[str]) -> bool:
 
 
 def _without(fields: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
-    """Remove the field and every parent that only it needs; `.` marks a parent as owned itself."""
+    """Remove the field and every parent that only it needs; `.` marks a parent that is owned itself."""
     key, tail = f"f:{path[0]}", path[1:]
     inner = _without(cast("Mapping[str, Any]", fields[key]), tail) if tail else {}
     return {name: inner if name == key else value for name, value in fields.items() if name != key or inner}

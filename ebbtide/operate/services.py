@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from controllers.adapters.kube_api import ApiError, KubeApi
-from ebbtide.operate.api import find, items, one_line
+from ebbtide.operate.api import find, items
 from ebbtide.operate.objects import Document, at, labels_of, rows_at
 from ebbtide.provisioning_labels import SERVICE, SHARED_BY
-from ebbtide.units.quantities import MEBIBYTE, read_quantity
+from ebbtide.text.one_line import collapsed
+from ebbtide.text.quantities import MEBIBYTE, read_quantity
 from ebbtide.vocabulary.labels import WORKLOAD
 
 _HPAS = "autoscaling/v2", "horizontalpodautoscalers", "HPAs"
@@ -20,7 +21,7 @@ _ROUTES = "gateway.networking.k8s.io/v1", "httproutes", "HTTPRoutes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Variant:
+class VariantObjects:
     """The pods of one name. None: the object does not exist or could not be read."""
 
     pods: str
@@ -46,7 +47,7 @@ class Variant:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceFacts:
     name: str
-    variants: Sequence[Variant] = ()
+    variants: Sequence[VariantObjects] = ()
     routes: Sequence[Document] = ()
     gateways: Mapping[tuple[str, str], Document | None] = field(default_factory=dict[tuple[str, str], Document | None])
     """By namespace and name, without those that could not be read."""
@@ -66,7 +67,7 @@ def services_of(api: KubeApi, namespace: str) -> tuple[list[ServiceFacts], list[
         ServiceFacts(
             name=name,
             variants=[
-                Variant(
+                VariantObjects(
                     pods=pods,
                     hpa=_named(hpas, name, pods),
                     scaled=_named(scaled, name, pods),
@@ -90,7 +91,7 @@ def _pods(service: str, hpas: Sequence[Document], scaled: Sequence[Document], ro
 
 
 def _backends(route: Document) -> Iterator[str]:
-    """Yield the names of pods: those of the backends, or those that share a Service, by its annotation."""
+    """Yield the names of a route's pods: its backends, or the pods that share a Service according to its annotation."""
     if shared := at(route, "metadata", "annotations", SHARED_BY):
         yield from str(shared).split(",")
         return
@@ -105,7 +106,7 @@ def _listed(api: KubeApi, space: str, group: str, plural: str, kind: str, unread
     except ApiError as error:
         # A kind that the stack does not use may be missing.
         if error.status != 404:
-            unread.append(f"{kind}: {one_line(error)}")
+            unread.append(f"{kind}: {collapsed(error)}")
         return []
 
 
@@ -120,7 +121,7 @@ def _workload(api: KubeApi, space: str, pods: str, unread: list[str]) -> Documen
         root = f"/apis/apps/v1/namespaces/{space}"
         return find(api, f"{root}/deployments/{pods}") or find(api, f"{root}/statefulsets/{pods}")
     except ApiError as error:
-        unread.append(f"pods: {one_line(error)}")
+        unread.append(f"pods: {collapsed(error)}")
         return None
 
 
@@ -129,7 +130,7 @@ def _pending(api: KubeApi, space: str, pods: str, unread: list[str]) -> list[Doc
     try:
         return list(api.get(f"/api/v1/namespaces/{space}/pods", **query).get("items") or ())
     except ApiError as error:
-        unread.append(f"pods: {one_line(error)}")
+        unread.append(f"pods: {collapsed(error)}")
         return []
 
 
@@ -148,7 +149,7 @@ def _gateways(
                 api, f"/apis/gateway.networking.k8s.io/v1/namespaces/{namespace}/gateways/{name}"
             )
         except ApiError as error:
-            unread.append(f"Gateway {namespace}/{name}: {one_line(error)}")
+            unread.append(f"Gateway {namespace}/{name}: {collapsed(error)}")
     return gateways
 
 
@@ -160,7 +161,7 @@ def recommendations(
 ) -> Mapping[tuple[str, str, str], tuple[int, int]]:
     """Return the VPAs' recommendations: millicores and MiB by namespace, workload and container.
 
-    A refusal of the API server is a line in `unread`; a cluster without the kind gives neither.
+    If the API server refuses, `unread` gets a line; a cluster without VPAs yields neither.
     """
     recommended: dict[tuple[str, str, str], tuple[int, int]] = {}
     for namespace in namespaces:
@@ -169,7 +170,7 @@ def recommendations(
                 recommended |= {(namespace, *place): amounts for place, amounts in _containers(item)}
         except ApiError as error:
             if error.status != 404:
-                unread.append(one_line(error))
+                unread.append(collapsed(error))
                 break
     return recommended
 

@@ -1,4 +1,4 @@
-"""Workloads that sleep: targets of commands, and the workload controller's report of each."""
+"""Workloads that sleep: targets of commands, and the workload controller's report on each."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -9,12 +9,13 @@ from typing import NamedTuple
 from controllers.adapters.kube_api import ApiError, KubeApi
 from controllers.adapters.replica_writers import has_put_to_sleep
 from controllers.workloads.sleep.calendar import sleep_at
-from ebbtide.operate.api import CannotOperate, Target, find, items, one_line, readable
+from ebbtide.operate.api import CannotOperate, Target, find, items, readable
 from ebbtide.operate.instants import spoken
 from ebbtide.operate.objects import Document, annotations_of, parse_instant, rows_at
 from ebbtide.operate.status import NoStatus, from_pods, hold_text
 from ebbtide.operate.wording import reason_text
-from ebbtide.units.durations import format_duration
+from ebbtide.text.durations import format_duration
+from ebbtide.text.one_line import collapsed
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.holds import hold_until
 from ebbtide.vocabulary.labels import SLEEP_UNTIL, WAKE_UNTIL, WORKLOADS
@@ -24,7 +25,7 @@ KIND = "workload"
 """Kind of these targets."""
 
 
-class Row(NamedTuple):
+class SleeperRow(NamedTuple):
     name: str
     state: str
     pods: str
@@ -52,7 +53,7 @@ def sleeper_targets(config: WorkloadsConfig | None) -> list[Target]:
 
 
 def ending_targets(config: WorkloadsConfig | None) -> list[Target]:
-    """Return those with `when: never`."""
+    """Return the targets with `when: never`."""
     return [_target(policy) for policy in (config.sleepers if config is not None else ()) if policy.never]
 
 
@@ -74,7 +75,11 @@ def explain_sleeper(api: KubeApi, config: WorkloadsConfig | None, name: str, now
     assert config is not None
     timezone = config.hours.timezone
     rows, unread = sleeper_rows(api, config, timezone)
-    yield from (f"{row.name}: {row.state}, {row.pods} pods: {row.reason}." for row in rows if row.name == name)
+    yield from (
+        ": ".join(filter(None, (row.name, f"{row.state}, {row.pods} pods", row.reason))) + "."
+        for row in rows
+        if row.name == name
+    )
     policy = next(policy for policy in config.sleepers if policy.name == name)
     calendar = sleep_at(now, policy, config.hours)
     end = "" if calendar.until is None else f" until {spoken(calendar.until, timezone)}"
@@ -89,7 +94,7 @@ def explain_sleeper(api: KubeApi, config: WorkloadsConfig | None, name: str, now
         yield f"not known: the workload controller does not answer: {unread}"
 
 
-def sleeper_rows(api: KubeApi, config: WorkloadsConfig | None, timezone: str) -> tuple[list[Row], str]:
+def sleeper_rows(api: KubeApi, config: WorkloadsConfig | None, timezone: str) -> tuple[list[SleeperRow], str]:
     """Return a row for each workload that sleeps, and why the controller's reports are unknown."""
     if config is None or not config.sleepers:
         return [], ""
@@ -97,18 +102,18 @@ def sleeper_rows(api: KubeApi, config: WorkloadsConfig | None, timezone: str) ->
     try:
         reports = rows_at(from_pods(api, config.namespace, WORKLOADS), "workloads")
     except (NoStatus, ApiError) as error:
-        reports, unread = [], one_line(error)
+        reports, unread = [], collapsed(error)
     return [_row(policy, reports, timezone) for policy in config.sleepers], unread
 
 
-def _row(policy: SleepPolicy, reports: Sequence[Document], timezone: str) -> Row:
+def _row(policy: SleepPolicy, reports: Sequence[Document], timezone: str) -> SleeperRow:
     key = policy.kind, policy.namespace, policy.name
     of_this: list[Document] = [
         row for row in reports if (row.get("kind"), row.get("namespace"), row.get("name")) == key
     ]
     report: Document = of_this[0] if of_this else {}
     until, details = parse_instant(report.get("until")), [str(report.get(key) or "") for key in ("activity", "note")]
-    return Row(
+    return SleeperRow(
         name=policy.name,
         state=str(report.get("state") or "unknown"),
         pods=f"{report.get('replicas', '?')} of {policy.replicas}",
@@ -122,7 +127,7 @@ def left_asleep(
 ) -> tuple[list[LeftAsleep], list[str]]:
     """Return the workloads that were left asleep, and why some namespaces are unknown.
 
-    The namespaces are those of the stack's budgets, which every workload has, without those of adopted pods.
+    The namespaces searched are `namespace` and those with a budget of a workload of the stack; every workload has one.
     """
     entries = {policy.subject for policy in (config.sleepers if config is not None else ())}
     budgets = (*controller.budgets, *controller.never_opened)

@@ -13,8 +13,9 @@ import urllib3
 from urllib3.exceptions import HTTPError
 
 from controllers.adapters.kube_api import ApiError, KubeApi
-from ebbtide.operate.api import budget_path, deployment_path, find, items, leader, one_line
+from ebbtide.operate.api import budget_path, deployment_path, find, items, leader
 from ebbtide.operate.objects import Document, annotations_of, at, max_unavailable_of
+from ebbtide.text.one_line import collapsed
 from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig
 from ebbtide.vocabulary.holds import hold_of
 from ebbtide.vocabulary.labels import CONTROLLER, WORKLOAD
@@ -37,16 +38,16 @@ def from_url(url: str) -> Document:
             answer = pool.request("GET", address)
             document = json.loads(answer.data)
     except (HTTPError, ValueError) as error:
-        raise NoStatus(f"no status at {address}: {one_line(error)}") from error
+        raise NoStatus(f"no status at {address}: {collapsed(error)}") from error
     if answer.status != 200 or not isinstance(document, dict):
         raise NoStatus(f"no status at {address}: HTTP {answer.status}")
     return cast("Document", document)
 
 
 def from_pods(api: KubeApi, namespace: str, name: str = CONTROLLER) -> Document:
-    """Read through the API server, from the leader if there is one; `name` is that of the Deployment and its Lease.
+    """Read through the API server, from the leader if there is one; `name` is the Deployment's and its Lease's.
 
-    Raises `NoStatus`, and `ApiError` for the list.
+    Raises `NoStatus`, and `ApiError` if the pods cannot be listed.
     """
     holder = leader(api, namespace, datetime.now(UTC), name)
     pods = items(api, f"/api/v1/namespaces/{namespace}/pods", labelSelector=f"{WORKLOAD}={name}")
@@ -59,7 +60,7 @@ def from_pods(api: KubeApi, namespace: str, name: str = CONTROLLER) -> Document:
         try:
             return api.get(f"/api/v1/namespaces/{namespace}/pods/{pod}:{PORT}/proxy/status")
         except ApiError as error:
-            refusals.append(f"pod {pod}: {one_line(error)}")
+            refusals.append(f"pod {pod}: {collapsed(error)}")
     raise NoStatus("; ".join(refusals))
 
 
@@ -85,7 +86,7 @@ class BudgetState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerView:
-    """State of Ebbtide by the API server alone."""
+    """State of Ebbtide as seen by the API server, without the controller."""
 
     leader: str  # by the Lease; empty: none
     window_open: bool  # by this machine's clock
@@ -114,7 +115,7 @@ def _pool(name: str, item: Document | None, now: datetime) -> PoolState:
     if item is None:
         return PoolState(name=name, replicas=None)
     ready = at(item, "status", "readyReplicas") or 0
-    # A count of zero may be left out.
+    # The API server may omit a count of zero.
     return PoolState(name=name, replicas=at(item, "spec", "replicas") or 0, ready=ready, hold=hold_text(item, now))
 
 

@@ -1,7 +1,6 @@
 """`/status` and the API server's view as lines and tables for a terminal. Pure."""
 
 import json
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, cast
 
@@ -11,8 +10,9 @@ from ebbtide.operate.instants import spoken
 from ebbtide.operate.objects import Document, at, budget_limit, parse_instant
 from ebbtide.operate.status import ServerView
 from ebbtide.operate.wording import arrow, demand_text, reading_state, reason_text
-from ebbtide.terminal import table
-from ebbtide.units.durations import whole_minutes
+from ebbtide.text.durations import whole_minutes
+from ebbtide.text.sheet import Sheet, left
+from ebbtide.text.terminal import sheet_table
 from ebbtide.vocabulary.windows import zone_names
 
 _PODS = ("running", "idle", "pending", "failing", "unreachable", "terminating")
@@ -63,8 +63,9 @@ def _seconds(value: object) -> str:
 
 def pool_table(pools: list[Document], ages: object, *, wide: bool) -> Table:
     """Return the table; `ages` has each pool's last reading state, and the seconds since its queues were last known."""
-    columns = ("pool", "jobs", "workers", *(("pods",) if wide else ()), "reading", "reason")
-    return table(columns, (_pool_row(pool, ages, wide=wide) for pool in pools), fold=_folded(columns))
+    pods = left(*["pods"] if wide else [], fold=True)
+    columns = [*left("pool", "jobs", fold=True), *left("workers"), *pods, *left("reading", "reason", fold=True)]
+    return sheet_table(Sheet(columns=columns, rows=[_pool_row(pool, ages, wide=wide) for pool in pools]))
 
 
 def _pool_row(pool: Document, ages: object, *, wide: bool) -> list[str]:
@@ -78,10 +79,6 @@ def _pool_row(pool: Document, ages: object, *, wide: bool) -> list[str]:
         _reading_text(reading, at(ages, str(pool.get("name")))),
         _reason_of(pool, at(reading, "why")),
     ]
-
-
-def _folded(columns: Sequence[str]) -> list[str]:
-    return [column for column in columns if column not in ("workers", "state")]
 
 
 def _reading_text(reading: object, state_and_age: object) -> str:
@@ -98,8 +95,8 @@ def _reading_text(reading: object, state_and_age: object) -> str:
 
 
 def budget_table(budgets: list[Document]) -> Table:
-    columns = ("budget", "state", "reason")
-    return table(columns, map(_budget_row, budgets), fold=_folded(columns))
+    columns = [*left("budget", fold=True), *left("state"), *left("reason", fold=True)]
+    return sheet_table(Sheet(columns=columns, rows=[_budget_row(budget) for budget in budgets]))
 
 
 def _budget_row(budget: Document) -> list[str]:
@@ -120,7 +117,7 @@ def _state_of(max_unavailable: object) -> str:
 
 
 def warning_lines(document: Document) -> list[str]:
-    """Return troubles of no single object, and findings of the start-up probe."""
+    """Return problems that concern no single object, and findings of the start-up probe."""
     lines: list[Any] = [*(at(document, "report", "trouble") or ()), *(at(document, "probe") or ())]
     return list(dict.fromkeys(str(line) for line in lines))
 
@@ -140,16 +137,22 @@ def server_lines(view: ServerView) -> list[str]:
 
 def server_tables(view: ServerView) -> tuple[Table, Table]:
     """Return the tables of pools and budgets, with an operator's holds."""
-    pools = (
-        (pool.name, "missing" if pool.replicas is None else str(pool.replicas), str(pool.ready), pool.hold)
-        for pool in view.pools
+    pools = Sheet(
+        columns=left("pool", "replicas", "ready", "held by an operator", fold=True),
+        rows=[
+            (pool.name, "missing" if pool.replicas is None else str(pool.replicas), str(pool.ready), pool.hold)
+            for pool in view.pools
+        ],
     )
-    budgets = (
-        (budget.name, _state_of(budget.max_unavailable), str(budget.allowed), budget.hold) for budget in view.budgets
+    budgets = Sheet(
+        columns=[
+            *left("budget", fold=True),
+            *left("state"),
+            *left("disruptions allowed", "held by an operator", fold=True),
+        ],
+        rows=[
+            (budget.name, _state_of(budget.max_unavailable), str(budget.allowed), budget.hold)
+            for budget in view.budgets
+        ],
     )
-    return (
-        table(("pool", "replicas", "ready", "held by an operator"), pools, fold=None),
-        table(
-            columns := ("budget", "state", "disruptions allowed", "held by an operator"), budgets, fold=_folded(columns)
-        ),
-    )
+    return sheet_table(pools), sheet_table(budgets)

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from ebbtide.operate.objects import Document, at
-from ebbtide.units.durations import whole_minutes
+from ebbtide.text.durations import whole_minutes
 
 REASONS = {
     "demand-above-capacity": "more jobs than its workers take",
@@ -125,13 +125,13 @@ RAY_REASONS = {
     "old-spec": "it runs an old spec until it can be interrupted",
     "paused": "an operator paused it",
     "settling": "its workers go before the rest of the spec is written",
-    "spec-awake": "a part of the spec was written that interrupts nothing",
+    "spec-awake": "the part of the spec that interrupts nothing was written",
     "spec-done": "the new spec is written: it wakes",
     "spec-first": "its first spec was written",
     "spec-pending": "it was suspended to get a new spec",
     "spec-pending-and-idle": "it is idle, and suspended to get a new spec",
     "spec-pending-in-maintenance": "an operator lets the new spec interrupt it",
-    "spec-pending-without-a-head": "no head is there that could run anything, and it was suspended to get a new spec",
+    "spec-pending-without-a-head": "it has no head that could run anything, and it was suspended to get a new spec",
     "spec-whole": "the new spec is written while it sleeps",
     "wake-asked": "an operator woke it",
     "write-not-seen-yet": "a change was just written",

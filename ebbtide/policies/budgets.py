@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 from components.ownership import MAX_UNAVAILABLE, MIN_AVAILABLE
 from components.pods.rules import OPEN_TO_ALL
-from ebbtide.policies.rule import Hits, Rule, Severity
+from ebbtide.findings import Severity
+from ebbtide.policies.rule import Hits, Rule
 from ebbtide.provisioning_labels import SAFE_TO_EVICT
 from ebbtide.recording.pods import Pods
 from ebbtide.recording.resources import Resource, display_name, name_of, namespace_of
@@ -96,7 +97,7 @@ def _wrong_number(state: StackState) -> Hits:
         elif least is None and most is None:
             yield budget, "it sets neither maxUnavailable nor minAvailable, so no eviction is allowed until one is set"
         elif most is not None and uncounted:
-            why = "of a Job it cannot be counted, and a bare pod stands in for one that is evicted by day"
+            why = "a Job's pods cannot be counted, and a bare pod counts in place of one that is evicted by day"
             yield (
                 budget,
                 f"it sets maxUnavailable, and nothing says how many pods {_names(uncounted)} should have: {why}",
@@ -106,7 +107,7 @@ def _wrong_number(state: StackState) -> Hits:
 def _idle(state: StackState) -> Hits:
     for budget in state.budgets:
         if not state.pods_under(budget) and not _covers_started_pods(state, budget):
-            yield budget, "its selector takes no pods of this stack, so it protects nothing"
+            yield budget, "its selector matches no pods of this stack, so it protects nothing"
 
 
 def _stuck(state: StackState) -> Hits:
@@ -118,53 +119,54 @@ def _stuck(state: StackState) -> Hits:
 
 RULES = (
     Rule(
-        id="EB001",
-        severity=Severity.BLOCKING,
-        law="a budget of a fixed, flexible or worker pod is declared closed, or 100% on spot nodes for workers "
-        "that must save and variants of services, which the autoscaler may not evict",
-        fix="declare maxUnavailable: 0; the controller opens budgets of flexible pods and of pools with checkpoints. "
-        "For Jobs and bare pods: minAvailable: 1000000",
+        code="EB001",
+        severities=(Severity.BLOCKING,),
+        title="a budget of a fixed, flexible or worker pod is declared closed, or, on spot nodes, 100% for workers "
+        "that must save and for variants of services, which the autoscaler may not evict",
+        remedy="declare maxUnavailable: 0; the controller opens budgets of flexible pods and of pools with "
+        "checkpoints. For Jobs and bare pods: minAvailable: 1000000",
         source="2i2c-org/infrastructure#3461",
         check=_opened,
     ),
     Rule(
-        id="EB002",
-        severity=Severity.BLOCKING,
-        law="every long-running pod has a budget, and so has every worker and job",
-        fix="give it its own PodDisruptionBudget in its namespace, with maxUnavailable: 0, or for Jobs and bare pods "
-        "with minAvailable: 1000000",
+        code="EB002",
+        severities=(Severity.BLOCKING,),
+        title="every long-running pod has a budget, and so has every worker and job",
+        remedy="give it its own PodDisruptionBudget in its namespace, with maxUnavailable: 0, or for Jobs and bare "
+        "pods with minAvailable: 1000000",
         source="2i2c-org/infrastructure#3363; reliability/application, disruption budgets",
         check=_missing,
     ),
     Rule(
-        id="EB003",
-        severity=Severity.BLOCKING,
-        law="no pod has two budgets",
-        fix="keep the budget that Ebbtide made, and delete the other one",
+        code="EB003",
+        severities=(Severity.BLOCKING,),
+        title="no pod has two budgets",
+        remedy="keep the budget that Ebbtide made, and delete the other one",
         source="kubernetes/kubernetes#75957",
         check=_several,
     ),
     Rule(
-        id="EB004",
-        severity=Severity.BLOCKING,
-        law="a budget sets maxUnavailable; for the pods of Jobs and bare pods it sets minAvailable, as a whole number",
-        fix="declare maxUnavailable: 0; for Jobs and bare pods their own budget with minAvailable: 1000000",
+        code="EB004",
+        severities=(Severity.BLOCKING,),
+        title="a budget sets maxUnavailable; for the pods of Jobs and bare pods it sets minAvailable, as a whole "
+        "number",
+        remedy="declare maxUnavailable: 0; for Jobs and bare pods their own budget with minAvailable: 1000000",
         source="cloudnative-pg/cloudnative-pg#7346",
         check=_wrong_number,
     ),
     Rule(
-        id="EB005",
-        severity=Severity.WARNING,
-        law="a budget covers pods",
-        fix="select by the label ebbtide.dev/workload that the pods carry, in their namespace",
+        code="EB005",
+        severities=(Severity.WARNING,),
+        title="a budget covers pods",
+        remedy="select by the label ebbtide.dev/workload that the pods carry, in their namespace",
         source="reliability/application, disruption budgets",
         check=_idle,
     ),
     Rule(
-        id="EB006",
-        severity=Severity.WARNING,
-        law="a flexible pod that is not ready may be evicted at any time",
-        fix="set unhealthyPodEvictionPolicy: AlwaysAllow on the budget",
+        code="EB006",
+        severities=(Severity.WARNING,),
+        title="a flexible pod that is not ready may be evicted at any time",
+        remedy="set unhealthyPodEvictionPolicy: AlwaysAllow on the budget",
         source="kubernetes/kubernetes#72320",
         check=_stuck,
     ),

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from ebbtide.policies.rule import Hits, Rule, Severity
+from ebbtide.findings import Severity
+from ebbtide.policies.rule import Hits, Rule
 from ebbtide.provisioning_labels import CUSTOMER
 from ebbtide.recording.state import StackState
 from ebbtide.recording.values import mappings, texts, value_at, whole_number, words
@@ -58,7 +59,7 @@ TAGGABLE = frozenset(
         "vpc/securityGroupIngressRule:SecurityGroupIngressRule",
     )
 )
-"""AWS types with tags, of those in a stack or likely in a program that extends it.
+"""AWS types with tags that a stack has, or that a program that extends it is likely to have.
 
 A list, since inspecting the SDK's classes would load all its packages; a test does that.
 """
@@ -128,34 +129,34 @@ def _without_retention(state: StackState) -> Hits:
 
 RULES = (
     Rule(
-        id="EB035",
-        severity=Severity.WARNING,
-        law="every AWS resource that takes tags carries the cost tags",
-        fix="pass the tags of components.aws.savings.cost_tags to it",
+        code="EB035",
+        severities=(Severity.WARNING,),
+        title="every AWS resource that takes tags carries the cost tags",
+        remedy="pass the tags of components.aws.savings.cost_tags to it",
         source="cost/awareness, tagging",
         check=_untagged,
     ),
     Rule(
-        id="EB036",
-        severity=Severity.BLOCKING,
-        law="pods do not reach the node's credentials",
-        fix="set httpTokens: required and httpPutResponseHopLimit: 1 in the launch template",
+        code="EB036",
+        severities=(Severity.BLOCKING,),
+        title="pods do not reach the node's credentials",
+        remedy="set httpTokens: required and httpPutResponseHopLimit: 1 in the launch template",
         source="security/iam, instance metadata",
         check=_metadata_open,
     ),
     Rule(
-        id="EB037",
-        severity=Severity.BLOCKING,
-        law="every disk and volume is encrypted",
-        fix="set encrypted: true",
+        code="EB037",
+        severities=(Severity.BLOCKING,),
+        title="every disk and volume is encrypted",
+        remedy="set encrypted: true",
         source="security/data, encryption at rest",
         check=_unencrypted,
     ),
     Rule(
-        id="EB038",
-        severity=Severity.WARNING,
-        law="every log group has a retention time",
-        fix="set retentionInDays, and make the cluster's log group before the cluster",
+        code="EB038",
+        severities=(Severity.WARNING,),
+        title="every log group has a retention time",
+        remedy="set retentionInDays, and make the cluster's log group before the cluster",
         source="mitodl/ol-infrastructure#5929; hashicorp/terraform-provider-aws#8562",
         check=_without_retention,
     ),

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ebbtide.policies.rule import Hits, Rule, Severity
+from ebbtide.findings import Severity
+from ebbtide.policies.rule import Hits, Rule
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.recording.drainable import SYSTEM_NAMESPACE
 from ebbtide.recording.pods import Pods
@@ -11,7 +12,7 @@ from ebbtide.recording.record import UNKNOWN
 from ebbtide.recording.resources import name_of
 from ebbtide.recording.state import StackState
 from ebbtide.recording.values import texts, value_at
-from ebbtide.settings.pods import every_pod
+from ebbtide.settings.declared import declared_pods
 from ebbtide.settings.sections.images import DIGEST
 from ebbtide.settings.sections.pods.kubernetes import own_namespace
 from ebbtide.vocabulary.labels import NAMESPACE
@@ -68,7 +69,7 @@ def _long_lived(pods: Pods) -> list[Mapping[str, Any]]:
 
 def _without_version(state: StackState) -> Hits:
     """Images without a version; `ebbtide check` warns of those in the stack file."""
-    in_file = {entry.pod.image for entry in every_pod(state.settings)}
+    in_file = {declared.pod.image for declared in declared_pods(state.settings)}
     for pods in state.pods:
         named = {str(c.get("name")): str(c.get("image", "")) for c in pods.all_containers}
         loose = [name for name, image in named.items() if _floats(image) and image not in in_file]
@@ -87,42 +88,42 @@ def _floats(image: str) -> bool:
 
 RULES = (
     Rule(
-        id="EB027",
-        severity=Severity.BLOCKING,
-        law="no pod reaches the node that it runs on",
-        fix="take it out of the pod template; what needs the node is a DaemonSet in kube-system",
+        code="EB027",
+        severities=(Severity.BLOCKING,),
+        title="no pod reaches the node that it runs on",
+        remedy="take it out of the pod template; run what needs the node as a DaemonSet in kube-system",
         source="security/pods, privileged containers and hostPath",
         check=_on_the_host,
     ),
     Rule(
-        id="EB028",
-        severity=Severity.BLOCKING,
-        law="the API server enforces the restricted level in Ebbtide's namespaces",
-        fix=f"set the label {_ENFORCED}: {_RESTRICTED} on the namespace again",
+        code="EB028",
+        severities=(Severity.BLOCKING,),
+        title="the API server enforces the restricted level in Ebbtide's namespaces",
+        remedy=f"set the label {_ENFORCED}: {_RESTRICTED} on the namespace again",
         source="security/pods, Pod Security Admission",
         check=_unguarded,
     ),
     Rule(
-        id="EB029",
-        severity=Severity.WARNING,
-        law="a pod that calls no API holds no token",
-        fix="set automountServiceAccountToken: false, or give the pod its own account",
+        code="EB029",
+        severities=(Severity.WARNING,),
+        title="a pod that calls no API holds no token",
+        remedy="set automountServiceAccountToken: false, or give the pod its own account",
         source="security/iam, service account tokens",
         check=_holds_token,
     ),
     Rule(
-        id="EB030",
-        severity=Severity.WARNING,
-        law="every container has a memory limit",
-        fix="set resources.limits.memory to what it requests",
+        code="EB030",
+        severities=(Severity.WARNING,),
+        title="every container has a memory limit",
+        remedy="set resources.limits.memory to what it requests",
         source="awslabs/amazon-eks-ami#1145",
         check=_without_limit,
     ),
     Rule(
-        id="EB031",
-        severity=Severity.WARNING,
-        law="every image has a version, also those of helper containers",
-        fix="name a tag that does not move, best with its digest",
+        code="EB031",
+        severities=(Severity.WARNING,),
+        title="every image has a version, also those of helper containers",
+        remedy="name a tag that does not move, best with its digest",
         source="security/image",
         check=_without_version,
     ),

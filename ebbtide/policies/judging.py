@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 from datetime import date
 
+from ebbtide.findings import Severity, worst_first
 from ebbtide.policies import budgets, cloud, containers, network, owners, places, rollouts
-from ebbtide.policies.rule import PolicyResult, Rule, Severity
+from ebbtide.policies.rule import PolicyResult, Rule
 from ebbtide.recording.resources import Resource, display_name, name_of
 from ebbtide.recording.state import StackState
 from ebbtide.settings.model import StackSettings
@@ -21,15 +22,13 @@ RULES: tuple[Rule, ...] = tuple(
             *cloud.RULES,
             *network.RULES,
         ),
-        key=lambda rule: rule.id,
+        key=lambda rule: rule.code,
     )
 )
 """All rules, in the order of their ids."""
 
 _FAULTS = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 """Errors of code that meets an unexpected input. A fault of one rule must not hide the results of the others."""
-
-_ORDER = (Severity.BLOCKING, Severity.WARNING, Severity.NOTE)
 
 
 def judge(
@@ -38,8 +37,8 @@ def judge(
     """Results of all rules, the most severe first, then in the order of the rules and of the resources."""
     state = StackState(settings, tuple(resources))
     results = [result for rule in rules for result in _judged(rule, state, today)]
-    results += _unneeded(settings.exceptions, results, today, {rule.id for rule in rules})
-    return tuple(sorted(results, key=lambda result: _ORDER.index(result.severity)))
+    results += _unneeded(settings.exceptions, results, today, {rule.code for rule in rules})
+    return tuple(worst_first(results))
 
 
 def _judged(rule: Rule, state: StackState, today: date) -> Iterator[PolicyResult]:
@@ -48,11 +47,11 @@ def _judged(rule: Rule, state: StackState, today: date) -> Iterator[PolicyResult
             yield _result(rule, resource, detail, state.settings.exceptions, today)
     except _FAULTS as error:
         yield PolicyResult(
-            id=rule.id,
+            code=rule.code,
             severity=Severity.WARNING,
-            resource="the entire stack",
-            reason=f"the rule could not be judged ({type(error).__name__}: {error}): {rule.law}",
-            fix="check by hand, and report this: it is a bug of Ebbtide, not of the stack",
+            subjects=("the entire stack",),
+            text=f"the rule could not be judged ({type(error).__name__}: {error}): {rule.title}",
+            remedy="check by hand, and report this: it is a bug of Ebbtide, not of the stack",
             source=rule.source,
         )
 
@@ -61,22 +60,22 @@ def _result(
     rule: Rule, resource: Resource, detail: str, exceptions: Sequence[PolicyException], today: date
 ) -> PolicyResult:
     exception = next(
-        (entry for entry in exceptions if entry.policy == rule.id and entry.resource in names_of(resource)), None
+        (entry for entry in exceptions if entry.policy == rule.code and entry.resource in names_of(resource)), None
     )
     expired = exception is not None and ended(exception, today)
     return PolicyResult(
-        id=rule.id,
+        code=rule.code,
         severity=rule.severity,
-        resource=display_name(resource),
-        reason=f"{detail} (its exception ended on {exception.until})" if exception and expired else detail,
-        fix=rule.fix,
+        subjects=(display_name(resource),),
+        text=f"{detail} (its exception ended on {exception.until})" if exception and expired else detail,
+        remedy=rule.remedy,
         source=rule.source,
         excepted=f"{exception.reason} (until {exception.until})" if exception and not expired else "",
     )
 
 
 def names_of(resource: Resource) -> tuple[str, ...]:
-    """Names that an exception may use: those of Pulumi and Kubernetes, and the displayed one."""
+    """Names that an exception may use: Pulumi's, Kubernetes' and the displayed one."""
     shown = display_name(resource)
     return resource.name, name_of(resource), shown, shown.split(" ", 1)[1]
 
@@ -84,15 +83,15 @@ def names_of(resource: Resource) -> tuple[str, ...]:
 def _unneeded(
     exceptions: Sequence[PolicyException], results: Sequence[PolicyResult], today: date, ids: set[str]
 ) -> Iterator[PolicyResult]:
-    used = {(result.id, result.excepted) for result in results if result.excepted}
+    used = {(result.code, result.excepted) for result in results if result.excepted}
     for exception in exceptions:
         in_use = (exception.policy, f"{exception.reason} (until {exception.until})") in used
         if exception.policy in ids and not in_use and not ended(exception, today):
             yield PolicyResult(
-                id=exception.policy,
+                code=exception.policy,
                 severity=Severity.NOTE,
-                resource=exception.resource,
-                reason="the stack file excepts it, and it breaks nothing",
-                fix="remove the entry from ebbtide:exceptions, or correct its resource",
+                subjects=(exception.resource,),
+                text="the stack file excepts it, and it breaks nothing",
+                remedy="remove the entry from ebbtide:exceptions, or correct its resource",
                 source="ebbtide:exceptions",
             )

@@ -6,14 +6,15 @@ The Services of a namespace that the stack does not create are not known here.
 from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Network, ip_network
 
-from ebbtide.policies.rule import Hits, Rule, Severity
+from ebbtide.findings import Severity
+from ebbtide.policies.rule import Hits, Rule
 from ebbtide.recording.resources import Resource, kind_of, name_of, namespace_of
 from ebbtide.recording.state import StackState
 from ebbtide.recording.values import mappings, texts, value_at, words
-from ebbtide.settings.pods import gateway_entrance
+from ebbtide.settings.capacity.pods import gateway_entrance
 from ebbtide.settings.sections.entrance import load_balancer_name
 from ebbtide.settings.sections.serving.gateway import GATEWAY_NAMESPACE
-from ebbtide.units.addresses import SHARED
+from ebbtide.text.addresses import SHARED
 from ebbtide.vocabulary.labels import NAMESPACE
 
 _CLUSTER = "aws:eks/cluster:Cluster"
@@ -135,35 +136,35 @@ def _ports(service: Resource) -> Iterator[object]:
 
 RULES = (
     Rule(
-        id="EB032",
-        severity=Severity.BLOCKING,
-        law="only public address ranges that the stack file names may connect",
-        fix="name the range in cluster.publicAccess, or close it",
+        code="EB032",
+        severities=(Severity.BLOCKING,),
+        title="only public address ranges that the stack file names may connect",
+        remedy="name the range in cluster.publicAccess, or close it",
         source="security/iam, cluster endpoint",
         check=_open_api,
     ),
     Rule(
-        id="EB033",
-        severity=Severity.BLOCKING,
-        law="no load balancer is internet-facing without being declared",
-        fix="set the scheme to internal, write expose.public or serving.public in the stack file, or an exception that "
-        "says who may connect",
+        code="EB033",
+        severities=(Severity.BLOCKING,),
+        title="no load balancer is internet-facing without being declared",
+        remedy="set the scheme to internal, write expose.public or serving.public in the stack file, or an exception "
+        "that says who may connect",
         source="security/network; networking/loadbalancing",
         check=_public_balancer,
     ),
     Rule(
-        id="EB034",
-        severity=Severity.BLOCKING,
-        law="no subnet assigns public addresses automatically",
-        fix="set mapPublicIpOnLaunch: false on the subnet",
+        code="EB034",
+        severities=(Severity.BLOCKING,),
+        title="no subnet assigns public addresses automatically",
+        remedy="set mapPublicIpOnLaunch: false on the subnet",
         source="security/hosts, private subnets",
         check=_public_nodes,
     ),
     Rule(
-        id="EB044",
-        severity=Severity.BLOCKING,
-        law="a route of the gateway leads to a Service and a port that the stack has",
-        fix="name the Service of a variant, SERVICE-VARIANT, and its port; or delete the route",
+        code="EB044",
+        severities=(Severity.BLOCKING,),
+        title="a route of the gateway leads to a Service and a port that the stack has",
+        remedy="name the Service of a variant, SERVICE-VARIANT, and its port; or delete the route",
         source="kubernetes-sigs/gateway-api#1243; envoyproxy/gateway#162",
         check=_leads_nowhere,
     ),

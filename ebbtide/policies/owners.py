@@ -1,4 +1,4 @@
-"""Owners: each field has one writer, and Pulumi ignores those of the controller and the autoscalers."""
+"""Owners: each field has one writer, and Pulumi ignores the fields that the controller and the autoscalers write."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -12,12 +12,13 @@ from components.ownership import (
     REPLICAS,
     REPLICAS_OWNER,
 )
-from ebbtide.policies.rule import Hits, Rule, Severity
+from ebbtide.findings import Severity
+from ebbtide.policies.rule import Hits, Rule
 from ebbtide.provisioning_labels import ReplicasOwner
 from ebbtide.recording.resources import Resource, display_name, kind_of, name_of, namespace_of
 from ebbtide.recording.state import NODE_GROUP_TYPE, StackState
 from ebbtide.recording.values import texts, value_at
-from ebbtide.settings.process_documents import floors_of
+from ebbtide.settings.capacity.process_documents import floors_of
 from ebbtide.vocabulary.labels import Category
 
 _SCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
@@ -45,7 +46,7 @@ def _not_handed_over(state: StackState) -> Hits:
 
 
 def _handed_over(state: StackState) -> Iterator[tuple[Resource, str, str]]:
-    """Resource, field and owner of every field that has another writer than Pulumi."""
+    """Resource, field and owner of every field that has a writer other than Pulumi."""
     scaled = _scalers(state)
     for pods in state.pods:
         owner = _declared_owner(pods.resource)
@@ -112,42 +113,42 @@ def _declared_owner(resource: Resource) -> ReplicasOwner | None:
 
 RULES = (
     Rule(
-        id="EB007",
-        severity=Severity.BLOCKING,
-        law="an ignored field is named as the provider names it, and exists",
-        fix="write the path in camelCase: spec.maxUnavailable, scalingConfig.desiredSize",
+        code="EB007",
+        severities=(Severity.BLOCKING,),
+        title="an ignored field is named as the provider names it, and exists",
+        remedy="write the path in camelCase: spec.maxUnavailable, scalingConfig.desiredSize",
         source="pulumi/pulumi-gcp#485",
         check=_misspelt,
     ),
     Rule(
-        id="EB008",
-        severity=Severity.BLOCKING,
-        law="Pulumi ignores the fields that the controller or an autoscaler writes",
-        fix="hand the field over with components.ownership.hand_over, which fills ignore_changes",
+        code="EB008",
+        severities=(Severity.BLOCKING,),
+        title="Pulumi ignores the fields that the controller or an autoscaler writes",
+        remedy="hand the field over with components.ownership.hand_over, which fills ignore_changes",
         source="pulumi/pulumi-kubernetes#2491; pulumi/pulumi-eks#1293",
         check=_not_handed_over,
     ),
     Rule(
-        id="EB009",
-        severity=Severity.BLOCKING,
-        law="exactly one owner writes the number of replicas",
-        fix="delete the autoscaler of a worker pool; for your own service set replicasOwner: hpa and keep one",
+        code="EB009",
+        severities=(Severity.BLOCKING,),
+        title="exactly one owner writes the number of replicas",
+        remedy="delete the autoscaler of a worker pool; for your own service set replicasOwner: hpa and keep one",
         source="kedacore/keda#5572; KanishJebaMathewM/Truxify#13959",
         check=_second_owner,
     ),
     Rule(
-        id="EB010",
-        severity=Severity.BLOCKING,
-        law="no object is applied by force",
-        fix="remove the annotation, and ignore the field that conflicts",
+        code="EB010",
+        severities=(Severity.BLOCKING,),
+        title="no object is applied by force",
+        remedy="remove the annotation, and ignore the field that conflicts",
         source="pulumi/pulumi-kubernetes#2011",
         check=_forced,
     ),
     Rule(
-        id="EB011",
-        severity=Severity.BLOCKING,
-        law="only the cluster autoscaler changes how many nodes a group has",
-        fix="delete it; business hours open the budgets, and the autoscaler takes the nodes away",
+        code="EB011",
+        severities=(Severity.BLOCKING,),
+        title="only the cluster autoscaler changes how many nodes a group has",
+        remedy="delete it; budgets open outside business hours, and the autoscaler removes the nodes",
         source="terraform-aws-modules/terraform-aws-eks#2285",
         check=_scaled_nodes,
     ),

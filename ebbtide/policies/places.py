@@ -5,14 +5,15 @@ from collections.abc import Mapping
 
 from components.ownership import REPLICAS_OWNER
 from components.pods.rules import ZONE
-from ebbtide.policies.rule import Hits, Rule, Severity
+from ebbtide.findings import Severity
+from ebbtide.policies.rule import Hits, Rule
 from ebbtide.provisioning_labels import POOL, SAFE_TO_EVICT, NodeKind, ReplicasOwner
 from ebbtide.recording.drainable import SAFE_VOLUMES, SYSTEM_NAMESPACE, Pin, local_volumes, pins
 from ebbtide.recording.pods import Pods
 from ebbtide.recording.record import UNKNOWN
 from ebbtide.recording.state import NODE_GROUP_TYPE, GroupInZone, StackState
 from ebbtide.recording.values import mappings, texts, value_at, whole_number
-from ebbtide.settings.placement import fits, room_text
+from ebbtide.settings.capacity.placement import fits, room_text
 from ebbtide.vocabulary.labels import CATEGORY, NODE_GROUP, NODE_KIND, Category
 
 _ON_DEMAND = "ON_DEMAND"
@@ -21,7 +22,7 @@ _PLACED_ADD_ONS: Mapping[str, str] = {
     "coredns": "nodeSelector",
     "metrics-server": "nodeSelector",
 }
-"""Add-ons with other pods than DaemonSets, and the key that places them: `components.aws.add_ons`."""
+"""Add-ons with pods other than a DaemonSet's, and the key that places them: `components.aws.add_ons`."""
 
 
 def _without_category(state: StackState) -> Hits:
@@ -46,7 +47,7 @@ def _without_node(state: StackState) -> Hits:
         elif not any(_has_room(group, pods) for group in groups):
             rooms = [group.room for group in groups if group.room]
             room = room_text(max(rooms, key=lambda offer: (offer.gpu, offer.memory, offer.cpu)))
-            yield pods.resource, f"a pod asks for {pods.size}, and its nodes have room for {room}"
+            yield pods.resource, f"a pod requests {pods.size}, and its nodes have capacity for {room}"
 
 
 def _has_room(group: GroupInZone, pods: Pods) -> bool:
@@ -175,97 +176,99 @@ def _least_numbers(state: StackState) -> Hits:
             yield pods.resource, f"its minimum is {pool.min}, and workers are never moved: their nodes stay all night"
     for group in state.groups_over_zones.values():
         if group.kind != NodeKind.FIXED and group.least:
-            yield group.zones[0].resource, f"the minimum of group {group.name} is {group.least}: they stay all night"
+            yield group.zones[0].resource, f"the minimum of group {group.name} is {group.least}, which stay all night"
 
 
 RULES = (
     Rule(
-        id="EB012",
-        severity=Severity.BLOCKING,
-        law="every long-running pod in Ebbtide's namespaces has a category",
-        fix=f"set the label {CATEGORY} on the pod template: fixed, flexible or worker",
+        code="EB012",
+        severities=(Severity.BLOCKING,),
+        title="every long-running pod in Ebbtide's namespaces has a category",
+        remedy=f"set the label {CATEGORY} on the pod template: fixed, flexible or worker",
         source="2i2c-org/infrastructure#202",
         check=_without_category,
     ),
     Rule(
-        id="EB013",
-        severity=Severity.BLOCKING,
-        law="every pod fits a node of a group that it may go to",
-        fix=f"select by {NODE_KIND} or {NODE_GROUP}, tolerate the group's taints, ask for less or take a larger type",
+        code="EB013",
+        severities=(Severity.BLOCKING,),
+        title="every pod fits a node of a group that it may run on",
+        remedy=f"select by {NODE_KIND} or {NODE_GROUP}, tolerate the group's taints, request less or take a larger "
+        "type",
         source="kubernetes/autoscaler#1291; kubernetes/autoscaler#6086",
         check=_without_node,
     ),
     Rule(
-        id="EB014",
-        severity=Severity.WARNING,
-        law="no pod forbids the autoscaler to remove a node that is not fixed, but those on spot nodes whose budget is "
-        "open",
-        fix="remove the annotation (the budget protects the pod), or make it fixed; put a bare pod into a Deployment",
+        code="EB014",
+        severities=(Severity.WARNING,),
+        title="no pod forbids the autoscaler to remove a node that is not fixed, except pods on spot nodes whose "
+        "budget is open",
+        remedy="remove the annotation (the budget protects the pod), or make it fixed; put a bare pod into a "
+        "Deployment",
         source="beacon-biosignals/julia_pod#13",
         check=_pinned,
     ),
     Rule(
-        id="EB015",
-        severity=Severity.WARNING,
-        law="no local volume keeps a node that is not fixed",
-        fix=f"name the volumes in the annotation {SAFE_VOLUMES}, or run the autoscaler with "
+        code="EB015",
+        severities=(Severity.WARNING,),
+        title="no local volume keeps a node that is not fixed",
+        remedy=f"name the volumes in the annotation {SAFE_VOLUMES}, or run the autoscaler with "
         "--skip-nodes-with-local-storage=false",
         source="kubernetes/autoscaler#2048; alphagov/gsp#1005",
         check=_pinned_by_volumes,
     ),
     Rule(
-        id="EB016",
-        severity=Severity.BLOCKING,
-        law="no pod on flexible nodes preempts others",
-        fix="remove the priority class, or use one with preemptionPolicy: Never",
+        code="EB016",
+        severities=(Severity.BLOCKING,),
+        title="no pod on flexible nodes preempts others",
+        remedy="remove the priority class, or use one with preemptionPolicy: Never",
         source="kubernetes/kubernetes#91492",
         check=_preempting,
     ),
     Rule(
-        id="EB017",
-        severity=Severity.BLOCKING,
-        law="pods that keep state do not run on spot nodes",
-        fix="set capacityType ON_DEMAND, or select the fixed nodes",
+        code="EB017",
+        severities=(Severity.BLOCKING,),
+        title="pods that keep state do not run on spot nodes",
+        remedy="set capacityType ON_DEMAND, or select the fixed nodes",
         source="cost/cost_opt_compute, spot",
         check=_on_spot,
     ),
     Rule(
-        id="EB018",
-        severity=Severity.WARNING,
-        law="the replicas of a service are spread over zones",
-        fix=f"add a topology spread constraint over {ZONE}, with ScheduleAnyway",
+        code="EB018",
+        severities=(Severity.WARNING,),
+        title="the replicas of a service are spread over zones",
+        remedy=f"add a topology spread constraint over {ZONE}, with ScheduleAnyway",
         source="kubernetes-sigs/aws-load-balancer-controller#3118; reliability/application, spread",
         check=_in_one_zone,
     ),
     Rule(
-        id="EB019",
-        severity=Severity.WARNING,
-        law="a flexible service has more than one replica",
-        fix="set replicas: 2, or make it fixed",
+        code="EB019",
+        severities=(Severity.WARNING,),
+        title="a flexible service has more than one replica",
+        remedy="set replicas: 2, or make it fixed",
         source="kubernetes/kubernetes#93476",
         check=_alone,
     ),
     Rule(
-        id="EB041",
-        severity=Severity.WARNING,
-        law="fixed pods run on fixed nodes",
-        fix="select the fixed nodes, or make it flexible",
+        code="EB041",
+        severities=(Severity.WARNING,),
+        title="fixed pods run on fixed nodes",
+        remedy="select the fixed nodes, or make it flexible",
         source="autoscaling/cluster-autoscaler",
         check=_fixed_elsewhere,
     ),
     Rule(
-        id="EB042",
-        severity=Severity.WARNING,
-        law="system pods and add-ons run on fixed nodes",
-        fix=f"set nodeSelector {NODE_KIND}: {NodeKind.FIXED.value}, for an add-on in its configurationValues",
+        code="EB042",
+        severities=(Severity.WARNING,),
+        title="system pods and add-ons run on fixed nodes",
+        remedy=f"set nodeSelector {NODE_KIND}: {NodeKind.FIXED.value}, for an add-on in its configurationValues",
         source="kubernetes/autoscaler#64",
         check=_system_elsewhere,
     ),
     Rule(
-        id="EB043",
-        severity=Severity.NOTE,
-        law="no declared minimum keeps nodes at night, except fixed ones",
-        fix="set min: 0; `morning` of a pool has workers ready when people come",
+        code="EB043",
+        severities=(Severity.NOTE,),
+        title="no declared minimum keeps nodes at night, except fixed ones",
+        remedy="set min: 0; `morning` of a pool has workers ready when people come",
         source="autoscaling/cluster-autoscaler",
         check=_least_numbers,
     ),

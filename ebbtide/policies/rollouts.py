@@ -7,13 +7,14 @@ from typing import Any
 
 from components.pods.rules import HOST, ZONE
 from components.pods.workload import SKIP_AWAIT
-from ebbtide.policies.rule import Hits, Rule, Severity
+from ebbtide.findings import Severity
+from ebbtide.policies.rule import Hits, Rule
 from ebbtide.provisioning_labels import POOL
 from ebbtide.recording.pods import Pods
 from ebbtide.recording.resources import namespace_of
 from ebbtide.recording.state import StackState, kubernetes_minor
 from ebbtide.recording.values import mappings, selects, texts, value_at, whole_number
-from ebbtide.units.durations import format_duration
+from ebbtide.text.durations import format_duration
 
 _DEFAULT_SHARE = "25%"  # of a rolling update without maxUnavailable
 _DEFAULT_GRACE = 30  # seconds, for a pod without terminationGracePeriodSeconds
@@ -22,7 +23,6 @@ OLDEST_KUBELET = 3  # minor versions behind the API server
 _GRACE_FLAG = "max-graceful-termination-sec"
 _MINOR = re.compile(r":v?([0-9]+\.[0-9]+)\.")
 _TEMPLATE = "k8s.io/cluster-autoscaler/node-template"
-_EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
 
 
 def _probed(state: StackState) -> Hits:
@@ -74,7 +74,7 @@ def _awaited(state: StackState) -> Hits:
     workers = [pods for pods in state.pods if pods.is_worker]
     for pods in workers:
         if not _skips_await(pods.resource.inputs):
-            yield pods.resource, "an update waits ten minutes for workers that come when jobs do"
+            yield pods.resource, "an update waits ten minutes for workers that start only when there are jobs"
     for pods in state.pods:
         if pods.kind == "Job" and not _skips_await(pods.resource.inputs):
             yield pods.resource, "an update waits for the job to end"
@@ -153,8 +153,7 @@ def _unknown_when_empty(state: StackState) -> Hits:
             continue
         expected = {f"{_TEMPLATE}/label/{key}": value for key, value in group.labels.items()}
         for taint in group.taints:
-            effect = _EFFECTS.get(str(taint.get("effect")), "")
-            expected[f"{_TEMPLATE}/taint/{taint.get('key')}"] = f"{taint.get('value', '')}:{effect}"
+            expected[f"{_TEMPLATE}/taint/{taint.key}"] = f"{taint.value}:{taint.effect}"
         tags = [
             resource.inputs.get("tag") for resource in state.of_type(_TAG) if resource.parent == group.resource.parent
         ]
@@ -168,75 +167,75 @@ _TAG = "aws:autoscaling/tag:Tag"
 
 RULES = (
     Rule(
-        id="EB020",
-        severity=Severity.BLOCKING,
-        law="a worker pool has no readiness probe",
-        fix="remove the probe: nothing calls a worker, and a liveness probe may stay",
+        code="EB020",
+        severities=(Severity.BLOCKING,),
+        title="a worker pool has no readiness probe",
+        remedy="remove the probe: nothing calls a worker, and a liveness probe may stay",
         source="kubernetes/kubernetes#107598",
         check=_probed,
     ),
     Rule(
-        id="EB021",
-        severity=Severity.WARNING,
-        law="a rolling update has room for its first new pod",
-        fix="set maxUnavailable: 1 and maxSurge: 0, or prefer instead of require to be apart",
+        code="EB021",
+        severities=(Severity.WARNING,),
+        title="a rolling update has capacity for its first new pod",
+        remedy="set maxUnavailable: 1 and maxSurge: 0, or make the anti-affinity preferred instead of required",
         source="kubernetes/kubernetes#116891",
         check=_deadlocked,
     ),
     Rule(
-        id="EB022",
-        severity=Severity.WARNING,
-        law="no update waits for a worker pool, or for a job to end",
-        fix=f'set the annotation {SKIP_AWAIT}: "true"',
+        code="EB022",
+        severities=(Severity.WARNING,),
+        title="no update waits for a worker pool, or for a job to end",
+        remedy=f'set the annotation {SKIP_AWAIT}: "true"',
         source="pulumi/pulumi-kubernetes#605",
         check=_awaited,
     ),
     Rule(
-        id="EB023",
-        severity=Severity.BLOCKING,
-        law="a sidecar outlives the worker",
-        fix="make it a native sidecar: an init container with restartPolicy: Always",
+        code="EB023",
+        severities=(Severity.BLOCKING,),
+        title="a sidecar outlives the worker",
+        remedy="make it a native sidecar: an init container with restartPolicy: Always",
         source="istio/istio#10112",
         check=_accompanied,
     ),
     Rule(
-        id="EB024",
-        severity=Severity.BLOCKING,
-        law="the autoscaler waits as long as the slowest pod may take to shut down",
-        fix=f"raise --{_GRACE_FLAG} of the autoscaler above the longest job",
+        code="EB024",
+        severities=(Severity.BLOCKING,),
+        title="the autoscaler waits as long as the slowest pod may take to shut down",
+        remedy=f"raise --{_GRACE_FLAG} of the autoscaler above the longest job",
         source="kubernetes/kubernetes#94435; zalando-incubator/kubernetes-on-aws#4572",
         check=_cut_off,
     ),
     Rule(
-        id="EB025",
-        severity=Severity.BLOCKING,
-        law="the autoscaler has the cluster's minor version",
-        fix="leave images.autoscaler out, or name an image of the cluster's version; where this release knows none and "
-        "there is none yet, write an exception for autoscaler-deployment",
+        code="EB025",
+        severities=(Severity.BLOCKING,),
+        title="the autoscaler has the cluster's minor version",
+        remedy="leave images.autoscaler out, or name an image of the cluster's version; where this release knows none "
+        "and there is none yet, write an exception for autoscaler-deployment",
         source="kubernetes/autoscaler#2345; autoscaling/cluster-autoscaler",
         check=_other_version,
     ),
     Rule(
-        id="EB026",
-        severity=Severity.BLOCKING,
-        law="the autoscaler knows the labels and taints of every group that may be empty",
-        fix="give the Auto Scaling group a tag for each of them: the group's own tags do not reach it",
+        code="EB026",
+        severities=(Severity.BLOCKING,),
+        title="the autoscaler knows the labels and taints of every group that may be empty",
+        remedy="give the Auto Scaling group a tag for each of them: the node group's own tags do not reach it",
         source="aws/containers-roadmap#724",
         check=_unknown_when_empty,
     ),
     Rule(
-        id="EB039",
-        severity=Severity.BLOCKING,
-        law=f"nodes are not newer than the control plane, and at most {OLDEST_KUBELET} minor versions older",
-        fix="give the control plane and its node groups the version of cluster.version",
+        code="EB039",
+        severities=(Severity.BLOCKING,),
+        title=f"nodes are not newer than the control plane, and at most {OLDEST_KUBELET} minor versions older",
+        remedy="give the control plane and its node groups the version of cluster.version",
         source="upgrades/index, version skew",
         check=_skewed,
     ),
     Rule(
-        id="EB040",
-        severity=Severity.BLOCKING,
-        law="the grace period of a worker covers its longest job, or a save where checkpoints are required",
-        fix="set terminationGracePeriodSeconds to longestJob of the pool at least, or to checkpoints.saveWithin",
+        code="EB040",
+        severities=(Severity.BLOCKING,),
+        title="the grace period of a worker covers its longest job, or a save where checkpoints are required",
+        remedy="set terminationGracePeriodSeconds to at least longestJob of the pool, or checkpoints.saveWithin",
         source="reliability/application, graceful shutdown",
         check=_killed_early,
     ),

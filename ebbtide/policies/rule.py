@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TypeAlias
 
+from ebbtide.findings import Finding, Kind, Severity
 from ebbtide.recording.resources import Resource
 from ebbtide.recording.state import StackState
 
@@ -12,30 +12,27 @@ Hits: TypeAlias = Iterator[tuple[Resource, str]]
 """Resources that break a rule, each with a sentence about how. No sentence shows a value that may be secret."""
 
 
-class Severity(StrEnum):
-    BLOCKING = "blocking"
-    WARNING = "warning"
-    NOTE = "note"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """`source` is an issue as repository#number, or a chapter of aws/aws-eks-best-practices (latest/bpg)."""
+class Rule(Kind):
+    """`title` is true for every stack that keeps the rule.
 
-    id: str
-    severity: Severity
-    law: str  # true for every stack that keeps the rule
-    fix: str
+    `source` is an issue as repository#number, or a chapter of aws/aws-eks-best-practices (latest/bpg).
+    """
+
+    remedy: str
     source: str
     check: Callable[[StackState], Hits]
 
+    @property
+    def severity(self) -> Severity:
+        return self.severities[0]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyResult:
-    id: str  # "EB012"
-    severity: Severity
-    resource: str
-    reason: str
-    fix: str
+class PolicyResult(Finding):
     source: str  # an incident, an issue or a chapter
     excepted: str = ""  # the exception's reason and its last day, from the stack file
+
+    @property
+    def resource(self) -> str:
+        return self.subjects[0]

@@ -24,11 +24,11 @@ from ebbtide.settings.file.problems import show
 FOLLOWS = " follows "
 """In a reason, between a path and the replaced resource that it names."""
 GOES_WITH = "deletedWith"
-"""The engine's reason for replacing a resource that is deleted with another, as tags with their Auto Scaling group."""
+"""The engine's reason if a replacement of one resource also deletes another: a tag goes with its Auto Scaling group."""
 
 _SHOWN = 60  # characters of a value
 _LEAD = 12  # characters before the first that differs
-_LONGEST_JSON = 100_000  # characters of a text that is read as JSON
+_LONGEST_JSON = 100_000  # characters; longer texts are not parsed as JSON
 
 
 def changes_between(before: Sequence[Resource], after: Sequence[Resource]) -> tuple[ResourceChange, ...]:
@@ -56,7 +56,7 @@ def _by_identity(resources: Sequence[Resource]) -> dict[str, Resource]:
 
 
 def _under_new_urns(old: Mapping[str, Resource], after: Sequence[Resource]) -> dict[str, Resource]:
-    """Map former names to current ones: the engine finds a resource by its aliases and those of its parents."""
+    """Map former names to current ones: the engine finds a resource by its own and its parents' aliases."""
     by_urn = {resource.urn: resource for resource in after}
     renamed = dict(old)
     for resource in after:
@@ -113,7 +113,7 @@ def _change(before: Resource, after: Resource, reasons: tuple[str, ...]) -> Reso
         fields=fields,
         reasons=reasons,
         lowers=bool(reasons) and goes_first(before, after),
-        protected=before.protect,  # of the one that would go
+        protected=before.protect,  # of the old resource, which would be deleted
     )
 
 
@@ -140,7 +140,7 @@ def _forced(pairs: Mapping[str, tuple[Resource, Resource]], mutable: frozenset[s
 def _outermost(resources: Sequence[Resource]) -> dict[str, str]:
     """The name of each resource's outermost component, by URN; "" for a resource outside components.
 
-    If a damaged plan has parents in a circle, it is the last one before the circle closes.
+    If a damaged plan has parents in a circle, the outermost component is the last one before the circle closes.
     """
     by_urn = {resource.urn: resource for resource in resources}
     outermost: dict[str, str] = {}
@@ -162,7 +162,7 @@ class _Leaf:
 
 
 def _fields(before: Resource, after: Resource) -> Iterator[FieldChange]:
-    if before.inputs == after.inputs:  # as for most resources of most changes
+    if before.inputs == after.inputs:  # true for most resources
         return
     old, new = _leaves_of(before), _leaves_of(after)
     for path in sorted(old.keys() | new.keys()):

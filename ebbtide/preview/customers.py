@@ -13,25 +13,26 @@ from typing import Any
 from rich.console import RenderableType
 
 from ebbtide.preview.cost.monthly import GroupCost, group_costs, sum_known, unpriced
-from ebbtide.preview.render.as_json import plain_values
-from ebbtide.preview.render.figures import stacks_text
+from ebbtide.preview.render.words import stacks_text
 from ebbtide.prices.missing import how_to_price, named
 from ebbtide.prices.tables import place_in_use
 from ebbtide.settings import StackInvalid, StackSettings, load_stack, warnings_of
 from ebbtide.settings.checks.customers import shared_names
-from ebbtide.terminal import table
-from ebbtide.units.counts import several
-from ebbtide.units.money import whole_dollars
+from ebbtide.text.counts import several
+from ebbtide.text.money import whole_dollars
+from ebbtide.text.records import plain_values
+from ebbtide.text.sheet import Sheet, left, right
+from ebbtide.text.terminal import sheet_table
 
 SCHEMA = 1
-_DIGEST = 12  # characters of a digest that tell images apart
+_DIGEST = 12  # characters of a digest, enough to distinguish images
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BusinessHoursNow:
     timezone: str
     open: bool
-    until: datetime | None  # in the stack's zone; None if they never change
+    until: datetime | None  # in the stack's zone; None if the state never changes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +63,7 @@ class CustomerRow:
 
     @property
     def passes(self) -> bool:
-        """False as in `ebbtide check`."""
+        """True if `ebbtide check` passes."""
         return not self.blocked and not self.problems
 
 
@@ -127,16 +128,18 @@ def _names(lines: Iterator[GroupCost]) -> tuple[str, ...]:
 
 def as_document(rows: Sequence[CustomerRow]) -> dict[str, Any]:
     """The rows as JSON values; instants have their zone's offset."""
-    return {"schema": SCHEMA, "stacks": [plain_values(row) for row in rows]}
+    return {"schema": SCHEMA, "stacks": plain_values(tuple(rows))}
 
 
-_COLUMNS = ("stack", "customer", "controller", "version", "place", "business hours now")
+_COLUMNS = (
+    *left("stack", "customer", "controller", "version", "place", "business hours now"),
+    *right("USD a month, min", "max", "warnings"),
+)
 
 
 def customer_parts(rows: Sequence[CustomerRow]) -> Iterator[RenderableType]:
     """The table, then what it leaves out: the warnings of all stacks, each once, and missing prices."""
-    columns = (*_COLUMNS, ">USD a month, min", ">max", ">warnings")
-    yield table(columns, map(_cells, rows))
+    yield sheet_table(Sheet(columns=_COLUMNS, rows=[_cells(row) for row in rows]))
     yield from _notes(rows)
 
 

@@ -1,4 +1,4 @@
-"""The content of a preview as plain values, which text, Markdown and JSON show."""
+"""The content of a preview as plain values, for the renderers of text, Markdown and JSON."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
 
-from ebbtide.policies.rule import PolicyResult, Severity
+from ebbtide.findings import Finding
+from ebbtide.policies.rule import PolicyResult
 
 _NUMBER = r" \((\d+)\)$"
 
@@ -52,71 +53,15 @@ class ResourceChange:
     fields: tuple[FieldChange, ...] = ()
     reasons: tuple[str, ...] = ()  # of a replacement: the paths that force it
     lowers: bool = False  # of a replacement: the old one is deleted before the new one is created
-    urn: str = ""  # of the later side that has it
+    urn: str = ""  # on the later side, or on the earlier one if the resource is deleted
     protected: bool = False  # Pulumi refuses to delete it
 
 
-class DangerCode(StrEnum):
-    """The kind of danger; stable, so that tools and tests need not parse the sentence."""
-
-    STACK_MOVES = "stack-moves"
-    CONTEXT_CHANGES = "context-changes"
-    STACK_FILE_REMOVED = "stack-file-removed"
-    EVERYTHING_LOST = "everything-lost"
-    PROTECTED_LOST = "protected-lost"
-    NAMESPACE_LOST = "namespace-lost"
-    NODE_GROUP_LOST = "node-group-lost"
-    WORKLOAD_LOST = "workload-lost"
-    QUEUES_LOST = "queues-lost"
-    BUDGET_LOST = "budget-lost"
-    RESOURCE_LOST = "resource-lost"
-    MINOR_LOSSES = "minor-losses"
-    OBJECT_MADE_TWICE = "object-made-twice"
-    UNDECLARED_LOST = "undeclared-lost"  # only the engine knows of it
-    GROUP_RESIZED = "group-resized"
-    KUBERNETES_UPDATED = "kubernetes-updated"
-    KUBERNETES_REFUSED = "kubernetes-refused"
-    NODES_REPLACED = "nodes-replaced"
-    WORKLOAD_MOVED = "workload-moved"
-    GROUP_CHANGED = "group-changed"
-    PROVISIONER_MOVES = "provisioner-moves"
-    PROCESSOR_CHANGED = "processor-changed"
-    WORKLOAD_RESTARTED = "workload-restarted"
-    PODS_ROLLED = "pods-rolled"
-    SERVICE_AWAY = "service-away"
-    ZONES_RENAMED = "zones-renamed"
-    DISKS_OUT_OF_REACH = "disks-out-of-reach"
-    PROTECTION_REMOVED = "protection-removed"
-    LONGEST_JOB_LOWERED = "longest-job-lowered"
-    GRACE_SHORTENED = "grace-shortened"
-    JOBS_INTERRUPTIBLE = "jobs-interruptible"
-    BUDGET_LEFT_OPEN = "budget-left-open"
-    POOL_ON_SPOT = "pool-on-spot"
-    RAY_CHANGE_WAITS = "ray-change-waits"
-    RAY_HEAD_STRANDED = "ray-head-stranded"
-    POOL_MINIMUM_RAISED = "pool-minimum-raised"
-    BUSINESS_HOURS_CHANGED = "business-hours-changed"
-    ENTRANCE_OPENED = "entrance-opened"
-    ROUTE_LOST = "route-lost"
-    VARIANT_LOST = "variant-lost"
-    SHARE_AT_ONCE = "share-at-once"
-    LONGEST_REQUEST_LOWERED = "longest-request-lowered"
-    TARGET_CHANGED = "target-changed"
-    FLOOR_LOWERED = "floor-lowered"
-    SLEEP_ENDED = "sleep-ended"
-    ADOPTION_BEGINS = "adoption-begins"
-    ADOPTION_CHANGED = "adoption-changed"
-    ADOPTION_ENDS = "adoption-ends"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Danger:
-    code: DangerCode
-    severity: Severity
-    subjects: tuple[str, ...] = ()  # names of the groups, pools, workloads or resources concerned
-    what: str  # "replaces node group flexible-a: instanceTypes changes"
+class Danger(Finding):
+    """A danger for reviewers, such as "replaces node group flexible-a: instanceTypes changes"."""
+
     impact: str = ""  # "up to 20 nodes; 4 services, 2 pools, 3 closed budgets"; "" if nothing runs on it
-    fix: str = ""  # action instead, or before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +89,7 @@ class CostLine:
 class ServiceCostLine:
     """The share of the nodes that the pods of a service or a variant use; a side without them is None.
 
-    `pods` are the minimum and the maximum. Amounts have no value at usage, since a service's usage is not stated.
+    Pods are the minimum and the maximum. Amounts have no value at usage, since a service's usage is not stated.
     """
 
     name: str
@@ -155,7 +100,7 @@ class ServiceCostLine:
 
 
 def _added(sides: Sequence[Amounts | None]) -> Amounts:
-    """Add up lines; one that a side does not have is 0, and one unknown amount leaves its sum unknown."""
+    """Add up lines. A line that a side does not have counts as 0; a sum with an unknown amount is unknown."""
     present = [amounts for amounts in sides if amounts is not None]
     columns = zip(*((amounts.at_min, amounts.at_max, amounts.at_usage) for amounts in present), strict=True)
     sums = [None if None in column else sum(filter(None, column)) for column in columns] or [0.0, 0.0, 0.0]
@@ -164,7 +109,7 @@ def _added(sides: Sequence[Amounts | None]) -> Amounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostComparison:
-    """For a new customer all values before are None. Hours are those of a mean month."""
+    """For a new customer all values before are None. Hours are per mean month."""
 
     lines: tuple[CostLine, ...]
     before: Amounts | None
@@ -183,7 +128,7 @@ class CostComparison:
 
     @property
     def compared(self) -> tuple[Amounts | None, Amounts | None]:
-        """Sums before and after that differ only by the change: of lines that no present side lacks a price for."""
+        """Sums before and after without lines that lack a price on a side, so that only the change counts."""
         if self.before is None or self.after is None or set(self.without[0]) == set(self.without[1]):
             return self.before, self.after
         pairs = [(line.before, line.after) for line in self.lines]
@@ -217,9 +162,13 @@ class OwnedRow:
     initial: str
 
 
+class Unreplayable(ValueError):
+    """The trace cannot be replayed on this stack; the message is one line."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulated:
-    """A replay on each side: node-hours, dollars and the wait in seconds that 95 of 100 jobs stay under.
+    """A replay on each side: node-hours, dollars and the p95 wait of jobs in seconds.
 
     The first of each pair is before; None if that side was not replayed. `coverage` is the fraction of the jobs that
     the pools can run; the figures cover only those.

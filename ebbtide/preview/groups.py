@@ -29,7 +29,7 @@ def cost_total(customers: Sequence[CustomerPreview]) -> CostTotal | None:
     """None if there is at most one customer, or none with a known cost."""
     known = [customer for customer in customers if customer.cost is not None and customer.cost.lines]
     if any(customer.cost is not None and customer.cost.before is not None for customer in known):
-        # A cost before that could not be read is unknown, not zero.
+        # If the earlier cost could not be read, it is unknown, not zero.
         known = [customer for customer in known if customer.new or (customer.cost and customer.cost.before is not None)]
     costs = [customer.cost for customer in known if customer.cost is not None]
     if len(customers) < 2 or not costs:

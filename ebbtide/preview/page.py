@@ -8,30 +8,33 @@ Offline: stack files, git's own store and the shipped tables. Time is an argumen
 
 import signal
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from typing import TypeAlias
 
+from ebbtide.findings import Severity
 from ebbtide.policies import judge
-from ebbtide.policies.rule import PolicyResult, Severity
+from ebbtide.policies.rule import PolicyResult
 from ebbtide.preview.changes import changes_between, identity
 from ebbtide.preview.cost.comparison import compare_costs
 from ebbtide.preview.dangers import dangers_of
+from ebbtide.preview.dangers.losses import undeclared_lost
 from ebbtide.preview.document import (
     ChangeKind,
     CustomerPreview,
     Danger,
-    DangerCode,
     OwnedRow,
     PreviewDocument,
     ResourceChange,
     Simulated,
     SimulatedServices,
     StackVerdict,
+    Unreplayable,
 )
 from ebbtide.preview.groups import change_groups, cost_total
 from ebbtide.preview.nights.coming import coming_nights, eviction_cautions
@@ -42,23 +45,22 @@ from ebbtide.recording.state import StackState
 from ebbtide.settings import StackSettings
 from ebbtide.settings.file.contents import files_in
 from ebbtide.settings.load import name_of, stack_path
-from ebbtide.simulator.trace.counted import RequestTrace
-from ebbtide.simulator.trace.traces import Trace
 
 PROCESSES = 2
 _MOST_IN_ONE_PROCESS = 3  # customers, below which a second process costs more time than it saves
 
+ReplayChange: TypeAlias = Callable[[StackSettings | None, StackSettings], Simulated | SimulatedServices | None]
+"""Replays a trace before and after the change of a stack, or returns None. Picklable. Raises `Unreplayable`."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRequest:
-    """The inputs of a page beside its stacks. Without `against` everything is new."""
+    """The inputs of a page in addition to its stacks. Without `against` everything is new."""
 
     now: datetime
     against: str | None = None
     plans: tuple[EnginePlan, ...] = ()
-    traces: Mapping[str, Trace] = field(default_factory=dict[str, Trace])  # one trace, read in the zone of each stack
-    requests: RequestTrace | None = None  # the same trace, if it counts requests
-    days: int | None = None  # of the trace; None: the preview's default
+    replay: ReplayChange | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +68,7 @@ class _Sides:
     before: Side | None
     after: Side | None  # None: the stack file is gone
     problems: tuple[str, ...]
-    blind: bool  # the side before exists and could not be read
+    before_unreadable: bool  # the side before exists and could not be read
 
 
 def preview(stacks: Sequence[str], root: Path, request: PageRequest, *, processes: int = PROCESSES) -> PreviewDocument:
@@ -75,7 +77,7 @@ def preview(stacks: Sequence[str], root: Path, request: PageRequest, *, processe
     if processes == 1 or len(stacks) <= _MOST_IN_ONE_PROCESS:
         customers = [preview_one(stack) for stack in stacks]
     else:
-        # A forked process would inherit threads of the SDKs; a spawned one has none. Only this one handles Ctrl-C.
+        # A forked process would inherit threads of the SDKs; a spawned one has none. Only the parent handles Ctrl-C.
         quiet = (signal.SIGINT, signal.SIG_IGN)
         spawned = get_context("spawn")
         with ProcessPoolExecutor(processes, spawned, initializer=signal.signal, initargs=quiet) as pool:
@@ -98,7 +100,7 @@ def preview(stacks: Sequence[str], root: Path, request: PageRequest, *, processe
 def _code_note(against: str | None, root: Path) -> tuple[str, ...]:
     try:
         note = "" if against is None else code_note(against, root)
-    except NoSuchRef:  # each customer says so
+    except NoSuchRef:  # each customer reports it
         return ()
     return (note,) if note else ()
 
@@ -111,7 +113,7 @@ def customer_preview(stack: str, root: Path, request: PageRequest) -> CustomerPr
     past = None if before is None else before.settings
     planned, plan_problems = _planned(stack_path(stack, root), after, request.plans)
     # Compared with an unreadable side, everything would appear as new or as deleted.
-    readable = settings is not None and not sides.blind
+    readable = settings is not None and not sides.before_unreadable
     old = () if before is None else before.resources
     changes = planned if planned is not None else changes_between(old, registered) if readable else ()
     dangers = dangers_of(before, after, changes) if planned is None else _planned_dangers(before, after, changes)
@@ -128,7 +130,7 @@ def customer_preview(stack: str, root: Path, request: PageRequest) -> CustomerPr
     policies = judge(settings, registered, request.now.date())
     replayed, replay_problems = _simulated(past, settings, request)
     problems = (*sides.problems, *plan_problems, *replay_problems)
-    incomplete = sides.blind or bool(plan_problems or replay_problems)
+    incomplete = sides.before_unreadable or bool(plan_problems or replay_problems)
     return CustomerPreview(
         stack=settings.stack,
         verdict=_verdict(dangers, policies, changes, doubted=incomplete or bool(problems)),
@@ -147,27 +149,29 @@ def customer_preview(stack: str, root: Path, request: PageRequest) -> CustomerPr
         problems=problems,
         incomplete=incomplete,
         new=before is None
-        and not sides.blind
+        and not sides.before_unreadable
         and not (planned is not None and _is_known(settings.stack, request.plans)),
     )
 
 
 def _sides(stack: str, root: Path, against: str | None) -> _Sides:
     """A deleted stack file is not a problem: then `after` is None."""
-    before, problems, blind = None, list[str](), False
+    before, problems, before_unreadable = None, list[str](), False
     if against is not None:
         try:
             before = side_at(stack, against, root)
         except NoSuchRef as missing:
             problems.append(str(missing))
-            blind = True
+            before_unreadable = True
     if before is not None:
         problems += before.problems
-        blind = before.settings is None
+        before_unreadable = before.settings is None
     if before is not None and not stack_path(stack, root).exists():
-        return _Sides(before=before, after=None, problems=tuple(problems), blind=blind)
+        return _Sides(before=before, after=None, problems=tuple(problems), before_unreadable=before_unreadable)
     after = side_now(stack, root)
-    return _Sides(before=before, after=after, problems=(*problems, *after.problems), blind=blind)
+    return _Sides(
+        before=before, after=after, problems=(*problems, *after.problems), before_unreadable=before_unreadable
+    )
 
 
 def _planned(
@@ -196,7 +200,7 @@ def _planned_dangers(before: Side | None, after: Side | None, changes: Sequence[
     parts = [change for change in changes if not _is_component(change)]
     known_changes = [change for change in parts if change.kind is ChangeKind.CREATE or identity(change.urn) in declared]
     going = [change for change in parts if change.kind in {ChangeKind.REPLACE, ChangeKind.DELETE}]
-    undeclared = [_undeclared(change) for change in going if identity(change.urn) not in declared]
+    undeclared = [undeclared_lost(change) for change in going if identity(change.urn) not in declared]
     return (*undeclared, *dangers_of(reference, after, known_changes, planned=True))
 
 
@@ -205,36 +209,13 @@ def _is_component(change: ResourceChange) -> bool:
     return change.urn.split("::")[2].rsplit("$", 1)[-1].startswith("ebbtide:")
 
 
-def _undeclared(change: ResourceChange) -> Danger:
-    return Danger(
-        code=DangerCode.UNDECLARED_LOST,
-        severity=Severity.BLOCKING if change.protected else Severity.WARNING,
-        subjects=(change.name,),
-        what=f"{change.kind}s {change.type} {change.name}, which the files compared here do not declare",
-        impact="not known: only the engine knows of it",
-        fix="see where it comes from (pulumi stack --show-urns) before it goes",
-    )
-
-
 def _simulated(
     before: StackSettings | None, after: StackSettings, request: PageRequest
 ) -> tuple[Simulated | SimulatedServices | None, list[str]]:
-    """Replay requests on the services if they can be replayed, otherwise jobs on the pools."""
-    trace = request.traces.get(after.business_hours.timezone)
-    if trace is None:
+    if request.replay is None:
         return None, []
-    from ebbtide.preview.cost.replays import (  # the simulator, which few pages need
-        DAYS,
-        Unreplayable,
-        replayable,
-        simulated,
-        simulated_services,
-    )
-
     try:
-        if request.requests is not None and replayable(after):
-            return simulated_services(before, after, request.requests, request.days or DAYS), []
-        return simulated(before, after, trace, request.days or DAYS), []
+        return request.replay(before, after), []
     except Unreplayable as reason:
         return None, [f"{after.stack}: not simulated: {reason}"]
 
@@ -248,7 +229,7 @@ def _counts(changes: Sequence[ResourceChange]) -> dict[ChangeKind, int]:
 def _verdict(
     dangers: Sequence[Danger], policies: Sequence[PolicyResult], changes: Sequence[ResourceChange], *, doubted: bool
 ) -> StackVerdict:
-    """Results that the stack file excepts do not count."""
+    """Return the verdict. Excepted policy results do not count."""
     severities = {danger.severity for danger in dangers}
     severities |= {policy.severity for policy in policies if not policy.excepted}
     if Severity.BLOCKING in severities:
@@ -258,7 +239,7 @@ def _verdict(
 
 
 def _loses(changes: Sequence[ResourceChange]) -> bool:
-    """True if a resource is lost and its component creates none of its type, as it does for a closer's new hour."""
+    """True if a resource is lost and its component creates none of its type. (A closer's new hour creates one.)"""
     created = {(change.component, change.type) for change in changes if change.kind is ChangeKind.CREATE}
     return any(
         change.kind is ChangeKind.REPLACE

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from ebbtide.files import MOST_OF_A_DOCUMENT, read_file
 from ebbtide.preview.changes import FOLLOWS, GOES_WITH, changes_between
 from ebbtide.preview.document import ChangeKind, FieldChange, ResourceChange
 from ebbtide.preview.replacing import goes_first
@@ -25,9 +24,11 @@ from ebbtide.recording.record import PROJECT, SECRET, SECRET_SIGNATURE, SIGNATUR
 from ebbtide.recording.resources import Resource, short_type
 from ebbtide.recording.values import mapping
 from ebbtide.settings import StackInvalid, StackSettings
-from ebbtide.settings.file.contents import Beside
-from ebbtide.settings.file.problems import one_line
+from ebbtide.settings.file.contents import FileReader
 from ebbtide.settings.load import settings_of_texts
+from ebbtide.text.counts import verb
+from ebbtide.text.files import MOST_OF_A_DOCUMENT, read_file
+from ebbtide.text.one_line import printable
 
 Step: TypeAlias = Mapping[str, Any]
 
@@ -46,10 +47,10 @@ _WANTED = "wanted the output of `pulumi preview --json`"
 
 
 class PlanUnusable(ValueError):
-    """The file is not a plan, or not this stack's; the message is one line, even if names in the file are not."""
+    """The file is not a plan, or not this stack's. The message is one line, even if a name in the file has several."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(one_line(message))
+        super().__init__(printable(message))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,14 +105,14 @@ def plan_of(document: object, file: str) -> EnginePlan:
 
 
 def planned_changes(
-    plan: EnginePlan, settings: StackSettings, registered: Sequence[Resource], beside: Beside
+    plan: EnginePlan, settings: StackSettings, registered: Sequence[Resource], reader: FileReader
 ) -> tuple[ResourceChange, ...]:
     """The changes that the engine plans. `registered` are the resources that this program registers for the stack.
 
     Raises: `PlanUnusable` for a plan of another stack, project or version.
     """
     _require_same_program(plan, settings.stack, registered)
-    _require_same_settings(plan, settings, beside)
+    _require_same_settings(plan, settings, reader)
     by_urn: dict[str, list[Step]] = defaultdict(list)
     for step in plan.steps:
         by_urn[str(step["urn"])].append(step)
@@ -132,7 +133,7 @@ def _require_same_program(plan: EnginePlan, stack: str, registered: Sequence[Res
         for step in plan.steps
         if step["op"] in {"same", "create", "update", "replace"}
         and not _is_stack_or_provider(str(step["urn"]))
-        and str(step["urn"]).split("::")[2].startswith("ebbtide:components:")  # others are of the team's own program
+        and str(step["urn"]).split("::")[2].startswith("ebbtide:components:")  # others belong to the team's own program
         and step["urn"] not in known_urns
     ]
     if unknown_urns:
@@ -142,22 +143,21 @@ def _require_same_program(plan: EnginePlan, stack: str, registered: Sequence[Res
         )
 
 
-def _require_same_settings(plan: EnginePlan, settings: StackSettings, beside: Beside) -> None:
+def _require_same_settings(plan: EnginePlan, settings: StackSettings, reader: FileReader) -> None:
     """A plan without config is accepted."""
     if not plan.config:
         return
     try:
-        planned = settings_of_texts(plan.config, stack=settings.stack, file=plan.file, beside=beside)
+        planned = settings_of_texts(plan.config, stack=settings.stack, file=plan.file, reader=reader)
     except StackInvalid:
         raise PlanUnusable(
             f"{plan.file}: a plan of another version: its settings are not valid here; ignored"
         ) from None
     differing = [name for name in StackSettings.model_fields if getattr(planned, name) != getattr(settings, name)]
     if differing:
-        verb = "is" if len(differing) == 1 else "are"
         raise PlanUnusable(
-            f"{plan.file}: a plan of another version: {', '.join(map(_key, differing))} {verb} not as the stack file "
-            "says; ignored"
+            f"{plan.file}: a plan of another version: {', '.join(map(_key, differing))} "
+            f"{verb(len(differing), 'is', 'are')} not as the stack file says; ignored"
         )
 
 
@@ -212,7 +212,7 @@ def _offline_view(
     before: Resource | None, after: Resource | None, kind: ChangeKind, components: Mapping[str, Resource]
 ) -> ResourceChange | None:
     """The resource's change in the offline comparison: its component, and fields with masked values."""
-    if before is not None and after is not None:  # matched by an alias, it may have had another URN
+    if before is not None and after is not None:  # a resource that matches by an alias may have had another URN
         before = replace(before, urn=after.urn, parent=after.parent)
     old = [] if before is None or kind is ChangeKind.CREATE else [before]
     new = [] if after is None or kind is ChangeKind.DELETE else [after]

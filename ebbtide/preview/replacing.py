@@ -1,7 +1,7 @@
 """Inputs whose change makes the provider replace a resource instead of updating it, and the order of a replacement.
 
-Sources: pulumi-kubernetes `provider/pkg/provider/diff.go` (July 2026) for objects of the cluster, where a name or a
-namespace always forces; the arguments that hashicorp/terraform-provider-aws marks as forcing a new resource, for AWS:
+Sources: pulumi-kubernetes `provider/pkg/provider/diff.go` (July 2026) for objects of the cluster, where a new name or
+namespace always replaces; the arguments that hashicorp/terraform-provider-aws marks as forcing a new resource, for AWS:
 `ForceNew` or `RequiresReplace` in the resource's file below internal/service, such as elasticache/subnet_group.go and
 ec2/vpc_security_group_ingress_rule.go. The latter also replaces a rule whose kind of source changes, from a range of
 addresses to a group. No list of paths can express that, and Ebbtide's rules never do it.

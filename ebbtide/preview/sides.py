@@ -1,13 +1,13 @@
 """The two sides of a preview: a stack file now and at a git ref, both rendered with the current code.
 
-The ref's own code is not run, since its dependencies would have to be installed. `code_note` says if the code differs
-too.
+The ref's own code is not run, since its dependencies would have to be installed. `code_note` reports whether the code
+differs too.
 
 A ref is anything that git resolves to a commit. `main...` is the merge base with `main`, as in a pull request; the
 plain `main` is its tip, so changes merged there since then appear as reverted.
 
-Git reads only the clone: it fetches nothing and asks for no password. Its variables (`GIT_DIR`, as in a hook) are not
-passed on: they could lead to another repository than the file's.
+Git reads only the clone: it fetches nothing and asks for no password. Its environment variables (such as a hook's
+`GIT_DIR`) are not passed on, since they could point to another repository.
 """
 
 import os
@@ -19,18 +19,19 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
-from ebbtide.files import read_file
 from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource
 from ebbtide.recording.state import StackState
 from ebbtide.settings import Problem, StackInvalid, StackSettings, load_stack
-from ebbtide.settings.file.contents import PROJECT, STACKS, Beside, files_in
+from ebbtide.settings.file.contents import PROJECT, STACKS, FileReader, files_in
 from ebbtide.settings.file.document import encrypted_values
 from ebbtide.settings.file.problems import Location
 from ebbtide.settings.load import MOST_BYTES, name_of, stack_of_text, stack_path
+from ebbtide.text.files import read_file
+from ebbtide.text.one_line import collapsed
 
 _CODE = ("components", "controllers", "ebbtide", "infra", "program", "requirements.txt", "tools/locks")
-"""What decides a preview: nights and replays are the controllers' own decisions, and pinned packages have the rest."""
+"""Code that a preview depends on: nights and replays are the controllers' decisions, and the rest is in packages."""
 _SECONDS = 60
 _OFFLINE = {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
 
@@ -74,7 +75,7 @@ def side_at(stack: str, ref: str, root: Path) -> Side | None:
     stack_file = _inside(path, root)
     text = _text_at(commit, stack_file, root)
     if text is not None:
-        files = _files_beside(stack_file, commit, root)
+        files = _reader_at(stack_file, commit, root)
         return _side_of(text, stack=name_of(path), file=stack_file, files=files, at=f" at {ref}")
     try:
         customer = load_stack(stack, root).customer
@@ -101,10 +102,10 @@ def _unreadable(stack: str, root: Path) -> Side:
     return Side(stack=settings.stack, settings=settings, resources=record(settings))
 
 
-def _side_of(text: str, *, stack: str, file: str, files: Beside, at: str = "") -> Side:
-    """`at` follows the names of files in messages."""
+def _side_of(text: str, *, stack: str, file: str, files: FileReader, at: str = "") -> Side:
+    """Messages show `at` after file names."""
     try:
-        settings = stack_of_text(text, stack=stack, file=file, beside=files)
+        settings = stack_of_text(text, stack=stack, file=file, reader=files)
     except StackInvalid as invalid:
         return _invalid(stack, [replace(problem, file=f"{problem.file}{at}") for problem in invalid.problems])
     encrypted = encrypted_values(text) if "secure:" in text else {}
@@ -127,7 +128,7 @@ def _invalid(stack: str, problems: Sequence[Problem]) -> Side:
     return Side(stack=stack, settings=None, resources=(), problems=tuple(str(problem) for problem in problems))
 
 
-def _files_beside(stack_file: str, commit: str, root: Path) -> Beside:
+def _reader_at(stack_file: str, commit: str, root: Path) -> FileReader:
     """A reader of the commit's files in the stack file's folder."""
 
     folder = PurePosixPath(stack_file).parent
@@ -148,7 +149,7 @@ def _renamed(customer: str, commit: str, ref: str, root: Path) -> Side | None:
         text = None if (root / path).exists() else _text_at(commit, path, root)
         if text is None:
             continue
-        files = _files_beside(path, commit, root)
+        files = _reader_at(path, commit, root)
         side = _side_of(text, stack=name_of(Path(path)), file=path, files=files, at=f" at {ref}")
         if side.settings is not None and side.settings.customer == customer:
             line = (
@@ -164,7 +165,7 @@ def _commit_of(ref: str, root: Path) -> str:
         return _merge_base(ref, root)
     answer = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
     if answer.returncode != 0:
-        raise NoSuchRef(_one_line(f"{ref!r} is not a commit of this repository{_why_missing(ref, root)}"))
+        raise NoSuchRef(collapsed(f"{ref!r} is not a commit of this repository{_why_missing(ref, root)}"))
     return answer.stdout.strip()
 
 
@@ -174,7 +175,7 @@ def _merge_base(ref: str, root: Path) -> str:
     answer = _git(root, "merge-base", *commits)
     if answer.returncode != 0:
         why = f": {_SHALLOW}" if _is_shallow(root) else ""
-        raise NoSuchRef(_one_line(f"{ours!r} and {theirs!r} have no commit in common{why}"))
+        raise NoSuchRef(collapsed(f"{ours!r} and {theirs!r} have no commit in common{why}"))
     return answer.stdout.strip()
 
 
@@ -205,10 +206,10 @@ def _text_at(commit: str, path: str, root: Path) -> str | None:
         return None
     mode, kind, blob = listed.split("\t", 1)[0].split()
     if kind != "blob" or mode == "120000":
-        raise NoSuchRef(_one_line(f"{path} is not a plain file at that commit"))
+        raise NoSuchRef(collapsed(f"{path} is not a plain file at that commit"))
     answer = _git(root, "cat-file", "blob", blob)
     if answer.returncode != 0:
-        raise NoSuchRef(_one_line(f"{path} at that commit is not in this clone: {_first_line(answer.stderr)}"))
+        raise NoSuchRef(collapsed(f"{path} at that commit is not in this clone: {_first_line(answer.stderr)}"))
     return answer.stdout
 
 
@@ -233,9 +234,9 @@ def _git(root: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
             check=False,
         )
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        raise NoSuchRef(_one_line(f"git cannot be asked: {error}")) from None
+        raise NoSuchRef(collapsed(f"git cannot be asked: {error}")) from None
     if done.returncode == 128 and _no_repository(done.stderr):
-        raise NoSuchRef(_one_line(f"there is no git repository to compare with: {_first_line(done.stderr)}"))
+        raise NoSuchRef(collapsed(f"there is no git repository to compare with: {_first_line(done.stderr)}"))
     return done
 
 
@@ -245,7 +246,3 @@ def _no_repository(stderr: str) -> bool:
 
 def _first_line(stderr: str) -> str:
     return next(iter(stderr.strip().splitlines()), "git says nothing more").removeprefix("fatal: ")
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

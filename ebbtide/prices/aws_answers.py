@@ -70,7 +70,7 @@ class Product:
     unit: str  # in lower case: AWS writes both Hrs and hrs
 
     def is_used_as(self, usage_type: str) -> bool:
-        """True in the region itself: local zones and carriers' sites have other prices."""
+        """True for this usage type in the region itself: local zones and carriers' sites have other prices."""
         in_region = self.attributes.get("locationType", "AWS Region") == "AWS Region"
         product_usage = self.attributes.get("usagetype", "")
         return in_region and re.fullmatch(_PREFIX + re.escape(usage_type), product_usage) is not None
@@ -225,7 +225,7 @@ def _mean_over_time(changes: Sequence[SpotPoint], start: datetime, end: datetime
 
 def _expect(unit: str, expected: str, product: str) -> None:
     if unit != expected:
-        raise StrangeAnswer(f"{product} is priced per {unit!r}, and wanted was a price per {expected!r}")
+        raise StrangeAnswer(f"{product} is priced per {unit!r}, wanted a price per {expected!r}")
 
 
 def _only(prices: set[float], product: str) -> float:

@@ -1,6 +1,6 @@
 """Calls AWS's APIs through boto3, with the login that boto3 finds, and turns each failure into one clear line.
 
-Pages are turned here: botocore has no paginator for Savings Plan rates (`savingsplans/2019-06-28/paginators-1.json`
+Paging is done here: botocore has no paginator for Savings Plan rates (`savingsplans/2019-06-28/paginators-1.json`
 is empty). Retries are botocore's own.
 
 `NoAws` ends everything (no login), `AwsRefused` ends one region.
@@ -28,7 +28,8 @@ from botocore.exceptions import (
     TokenRetrievalError,
 )
 
-from ebbtide.prices.aws_questions import AwsRefused, NoAws, Question
+from ebbtide.prices.aws_questions import AwsCall, AwsRefused, NoAws
+from ebbtide.text.one_line import collapsed
 
 _CONFIG = Config(retries={"mode": "standard", "total_max_attempts": 8}, connect_timeout=10, read_timeout=60)
 _WORDS_KEPT = 240  # a refusal may carry an encoded message of many lines
@@ -58,7 +59,7 @@ class AwsClient:
     def __init__(self, client_of: Callable[[str, str], Client]) -> None:
         self._client_of = cache(client_of)
 
-    def ask(self, question: Question) -> list[object]:
+    def ask(self, question: AwsCall) -> list[object]:
         """All pages of the answer, one list. Raises `NoAws`, `AwsRefused`."""
         service, _, operation = question.action.partition(":")
         answers: list[object] = []
@@ -79,9 +80,9 @@ class AwsClient:
             raise _failure(question, error) from None
 
 
-def _failure(question: Question, error: BotoCoreError | ClientError) -> NoAws | AwsRefused:
+def _failure(question: AwsCall, error: BotoCoreError | ClientError) -> NoAws | AwsRefused:
     """The error as a line that says what to do about it."""
-    words = _HIDDEN.sub("…", " ".join(str(error).split()))[:_WORDS_KEPT]
+    words = _HIDDEN.sub("…", collapsed(error))[:_WORDS_KEPT]
     code = cast("str", error.response["Error"]["Code"]) if isinstance(error, ClientError) else ""
     if isinstance(error, NoCredentialsError | PartialCredentialsError | ProfileNotFound):
         return NoAws(

@@ -53,7 +53,7 @@ class AwsRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class AwsCall:
     """One call and its pages."""
 
     action: str  # as IAM and botocore call it: "pricing:GetProducts"
@@ -68,7 +68,7 @@ class Question:
 
 
 class Aws(Protocol):
-    def ask(self, question: Question) -> list[object]:
+    def ask(self, question: AwsCall) -> list[object]:
         """All pages of the answer. Raises `NoAws`, `AwsRefused`."""
         ...
 
@@ -134,7 +134,7 @@ def _products(aws: Aws, service_code: str, region: str, where: Mapping[str, str]
     filters = [
         {"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in {"regionCode": region, **where}.items()
     ]
-    question = Question(
+    question = AwsCall(
         action="pricing:GetProducts",
         parameters={"ServiceCode": service_code, "Filters": filters},
         region=PRICE_LIST_AT,
@@ -144,9 +144,9 @@ def _products(aws: Aws, service_code: str, region: str, where: Mapping[str, str]
     return products(aws.ask(question))
 
 
-def _plans_question(region: str) -> Question:
+def _plans_question(region: str) -> AwsCall:
     filters = {"region": region, "tenancy": "shared", "productDescription": "Linux/UNIX"}
-    return Question(
+    return AwsCall(
         action="savingsplans:DescribeSavingsPlansOfferingRates",
         parameters={
             "savingsPlanPaymentOptions": ["No Upfront"],
@@ -162,8 +162,8 @@ def _plans_question(region: str) -> Question:
     )
 
 
-def _spot_question(region: str, types: Iterable[str], start: datetime, end: datetime) -> Question:
-    return Question(
+def _spot_question(region: str, types: Iterable[str], start: datetime, end: datetime) -> AwsCall:
+    return AwsCall(
         action="ec2:DescribeSpotPriceHistory",
         parameters={
             "ProductDescriptions": ["Linux/UNIX"],

@@ -32,7 +32,7 @@ SUGGESTED_FAMILIES = frozenset(
         *("g4dn", "g5", "g6", "g6e", "p4d", "p4de", "p5"),
     )
 )
-"""Common families. Where a message suggests types that the stack file does not name, it names no others."""
+"""Common families. Messages that suggest types other than the stack file's suggest only types of these."""
 
 _TYPE = re.compile(r"(?P<class>[a-z]+)(?P<generation>\d+)(?P<more>[a-z-]*)\.(?P<size>\w+)")
 _SIZE = re.compile(r"\d*xlarge|nano|micro|small|medium|large|metal")
@@ -90,7 +90,7 @@ class Capacity:
 
 @cache
 def _lines() -> dict[str, str]:
-    """The lines of the table by type. A run parses those of the types that it uses."""
+    """The lines of the table by type. A run parses only the lines of the types that it uses."""
     _, *lines = shipped_text("instance_types.csv").splitlines()
     return {line.partition(",")[0]: line for line in lines}
 
@@ -131,9 +131,9 @@ def _parsed(name: str) -> InstanceType:
 def nearest_type(name: str) -> str:
     """Return the known type that a wrong name probably means, or "".
 
-    It has the class, the processor and the size of the name: by letters alone `m5.4xlarge` is nearest to a node with
-    GPUs. An older generation means the newest of the common families. Cached: a list may repeat one name thousands of
-    times.
+    It has the class, the processor and the size of the name: by letters only, `m5.4xlarge` is nearest to a node with
+    GPUs. For an older generation, the newest one of the common families is returned. Cached: a list may repeat one name
+    thousands of times.
     """
     wrong = name.lower()
     parts = _TYPE.fullmatch(wrong)

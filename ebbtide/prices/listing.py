@@ -8,7 +8,8 @@ from ebbtide.prices import estimate_note, instance_type, instance_type_names
 from ebbtide.prices.book import RegionPrices
 from ebbtide.prices.rows import ListPrice, PlanDiscount, ServicePrice, SpotSaving
 from ebbtide.prices.update import Changed
-from ebbtide.terminal import table
+from ebbtide.text.sheet import Cell, Sheet, Unit, left, right
+from ebbtide.text.terminal import sheet_table
 
 _SHOWN = 5
 _NAMED = 20
@@ -18,8 +19,11 @@ _FILES = (ListPrice, PlanDiscount, SpotSaving, ServicePrice)
 
 
 def overview_parts(prices: Mapping[str, RegionPrices]) -> list[RenderableType]:
-    columns = ("region", ">types", ">estimated", "on demand", "plans", "spot", "services")
-    return [table(columns, (_region_row(*entry) for entry in prices.items())), *_sources(prices)]
+    columns = [*left("region"), *right("types", "estimated"), *left("on demand", "plans", "spot", "services")]
+    return [
+        sheet_table(Sheet(columns=columns, rows=[_region_row(*entry) for entry in prices.items()])),
+        *_sources(prices),
+    ]
 
 
 def _region_row(region: str, prices: RegionPrices) -> tuple[str, ...]:
@@ -30,11 +34,14 @@ def _region_row(region: str, prices: RegionPrices) -> tuple[str, ...]:
 
 
 def region_parts(region: str, prices: RegionPrices) -> list[RenderableType]:
-    columns = ("type", ">vCPU", ">GiB", ">GPU", ">USD/hour", ">1 year", ">3 years", ">spot", "source")
-    nodes = table(columns, (_type_row(region, name, prices) for name in prices.on_demand))
-    services = table(
-        ("service", ">USD", "per"),
-        ((f"{row.service} {row.item}", f"{row.usd:g}", row.unit) for row in prices.services),
+    amounts = right("USD/hour", "1 year", "3 years", "spot", unit=Unit("", "{:.4f}".format), unknown="-")
+    nodes = Sheet(
+        columns=[*left("type"), *right("vCPU", "GiB", "GPU"), *amounts, *left("source")],
+        rows=[_type_row(region, name, prices) for name in prices.on_demand],
+    )
+    services = Sheet(
+        columns=[*left("service"), *right("USD", unit=Unit("", "{:g}".format)), *left("per")],
+        rows=[(f"{row.service} {row.item}", row.usd, row.unit) for row in prices.services],
     )
     rates = (
         "approximate, from a similar reservation"
@@ -43,16 +50,17 @@ def region_parts(region: str, prices: RegionPrices) -> list[RenderableType]:
     )
     notes = f"1 year, 3 years: a Compute Savings Plan without upfront payment ({rates}); spot: the mean of one month"
     missing = f"no prices of services but the EKS fee; from AWS: ebbtide prices update --region {region}"
-    return [nodes, notes, "", services if prices.services else missing, "", *_sources({region: prices})]
+    listed = sheet_table(services) if prices.services else missing
+    return [sheet_table(nodes), notes, "", listed, "", *_sources({region: prices})]
 
 
-def _type_row(region: str, name: str, prices: RegionPrices) -> tuple[str, ...]:
+def _type_row(region: str, name: str, prices: RegionPrices) -> tuple[Cell, ...]:
     family = name.partition(".")[0]
     plans = (prices.discounts.get((family, "compute", years)) for years in ("1", "3"))
     usd = prices.on_demand[name]
     discounted = (_discounted(usd, part) for part in (*plans, prices.spot_saving.get(name)))
     source = estimate_note(region, name) or prices.sources.get(name, "")
-    return (name, *_sizes(name), f"{usd:.4f}", *discounted, source)
+    return (name, *_sizes(name), usd, *discounted, source)
 
 
 def _sizes(name: str) -> tuple[str, str, str]:
@@ -63,8 +71,8 @@ def _sizes(name: str) -> tuple[str, str, str]:
     return (str(kind.vcpu), str(kind.memory_mib // 1024), str(kind.gpu or ""))
 
 
-def _discounted(usd: float, part: float | None) -> str:
-    return "-" if part is None else f"{usd * (1 - part):.4f}"
+def _discounted(usd: float, part: float | None) -> float | None:
+    return None if part is None else usd * (1 - part)
 
 
 def _sources(prices: Mapping[str, RegionPrices]) -> list[str]:

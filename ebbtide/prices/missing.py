@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 
 def named(lines: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`: each line without a price is named."""
+    """Join the names of lines without a price: `a`, `a and b`, `a, b and c`."""
     *most, last = lines
     return f"{', '.join(most)} and {last}" if most else last
 

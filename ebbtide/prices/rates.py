@@ -81,7 +81,7 @@ def on_demand(region: str, type: str | InstanceType) -> float:  # noqa: A002 - t
 
 
 def _named(type: str | InstanceType) -> tuple[str, float | None]:  # noqa: A002 - as above
-    """Return the type's name, and the price that the stack file has for it: all purchases cost the same then."""
+    """Return the type's name, and its price in the stack file, if any, which holds for all purchases."""
     return (type, None) if isinstance(type, str) else (type.name, type.usd_per_hour)
 
 
@@ -195,13 +195,14 @@ class GroupRate:
     above_usd: float
 
     def usd_per_hour(self, nodes: float) -> float:
-        """Return the cost of so many nodes. `nodes` may be a mean if they were never fewer than the floor."""
+        """Return the cost of `nodes` nodes, which may be a mean if there were never fewer than the floor."""
         return self.floor * self.floor_usd + max(0.0, nodes - self.floor) * self.above_usd
 
 
 def group_rate(region: str, type: str | InstanceType, assumption: str, *, floor: int) -> GroupRate:  # noqa: A002 - as above
-    """Return the group's rates; without a floor none of a plan is needed, and without a known discount nodes are on
-    demand. Raises `NoPrice`, ValueError.
+    """Return the group's rates. Without a floor no plan is needed; without a known discount all nodes are on demand.
+
+    Raises `NoPrice`, ValueError.
     """
     price = on_demand(region, type)
     covered = PricingAssumption(assumption) if floor else PricingAssumption.ON_DEMAND

@@ -1,6 +1,6 @@
 """The price tables' rows as pydantic models: one class per file, whose fields are the file's columns, in order.
 
-A field's description and example are what an error about its cell asks for.
+An error about a cell shows its field's description and example.
 """
 
 import re

@@ -9,13 +9,13 @@ The shipped rows are validated by the tests and not here; those of a directory a
 import csv
 import os
 from datetime import date
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
-from ebbtide.files import MOST_OF_A_DOCUMENT, read_file
 from ebbtide.prices.book import FILES, Book, PricesInvalid, RegionPrices, dates_of, read_book
 from ebbtide.prices.data_files import shipped_regions, shipped_text
 from ebbtide.prices.rows import AsOf, PlanDiscount, ServicePrice
+from ebbtide.text.files import MOST_OF_A_DOCUMENT, read_file
 
 ENVIRONMENT = "EBBTIDE_PRICES"
 
@@ -45,7 +45,7 @@ def place_in_use() -> str:
     return os.environ.get(ENVIRONMENT) or "shipped with Ebbtide"
 
 
-@cache
+@lru_cache(maxsize=1)  # a process has one directory, with 20 MiB of rows
 def _read_directory(directory: str) -> Book:
     folder = Path(directory)
     if not folder.is_dir():
@@ -63,7 +63,7 @@ def _replaced(directory: str, region: str) -> RegionPrices:
 
 @cache
 def shipped(region: str) -> RegionPrices:
-    """The shipped prices of a region. A region without prices has the dates of the tables alone."""
+    """The shipped prices of a region. A region without prices has only the dates of the tables."""
     types = _cells(f"regions/{region}.csv") if region in shipped_regions() else []
     discounts = _cells(PlanDiscount.FILE, region)
     return RegionPrices(

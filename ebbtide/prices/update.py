@@ -1,4 +1,4 @@
-"""Update a directory of prices: replace the figures of the regions that AWS was asked about. Pure.
+"""Update a directory of prices: replace the figures of the queried regions. Pure.
 
 Other regions of the directory keep their figures and their dates. A figure that AWS no longer lists is left out instead
 of kept under a new date: a price at which nothing is sold is worse than a gap.

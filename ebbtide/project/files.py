@@ -9,9 +9,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import unquote, urlsplit
 
-from ebbtide.files import Unwritable
 from ebbtide.settings.first_file import Answers, file_text
 from ebbtide.settings.json_schema import base_schema_text, schema_text
+from ebbtide.text.files import Unwritable
 
 _TEMPLATES = Path(__file__).with_name("repository")
 _EXAMPLE = Answers(
@@ -28,7 +28,7 @@ _EXTRAS = "aws,controller,policies,provision,simulate"  # as `make lock` has the
 
 
 class NoWheel(Exception):
-    """The wheel of Ebbtide is unknown, or is not that of the installed version. The message is one line."""
+    """Ebbtide's wheel is unknown, or differs from the installed version. The message is one line."""
 
 
 def repository_files(wheel: Path) -> dict[str, bytes]:

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
 
-from ebbtide.files import read_file
 from ebbtide.settings.file.bases import merged
-from ebbtide.settings.file.contents import PROJECT, Beside, files_in, real_path_of
+from ebbtide.settings.file.contents import PROJECT, FileReader, files_in, real_path_of
 from ebbtide.settings.file.document import read_document
 from ebbtide.settings.load import MOST_BYTES, STACKS, name_of, stack_names, stack_path
 from ebbtide.settings.reading import files_named
+from ebbtide.text.files import read_file
 
 NOTHING = "0" * 40
 """GitHub's commit id before the first push of a branch."""
@@ -38,8 +38,8 @@ _HARMLESS = (
     "tests/",
     "tools/control-plane/",
     "tools/docs/",
-    "tools/mutants.toml",
     "tools/karpenter/",
+    "tools/mutants/",
     "tools/prometheus/",
     "tools/ray/",
     "tools/serving/",
@@ -88,7 +88,7 @@ def concerned(
 
 
 def changed_stacks(against: str | None, root: Path) -> ChangedStacks:
-    """The concerned stacks; all stacks without a commit to compare with. Raises: `GitFailed`."""
+    """The concerned stacks; all stacks if there is no commit to compare with. Raises: `GitFailed`."""
     existing = stack_names(root)
     if against is None or against == NOTHING:
         return concerned(["nothing to compare with"], existing)
@@ -117,9 +117,9 @@ def _readers(paths: Sequence[str], base: str, existing: Sequence[str], root: Pat
     readers: dict[str, set[str]] = {}
     unsure: set[str] = set()
 
-    def add(stacks: Iterable[tuple[str, str | None]], beside: Beside) -> None:
+    def add(stacks: Iterable[tuple[str, str | None]], reader: FileReader) -> None:
         for stack, text in stacks:
-            files = _files_of(text, beside, root)
+            files = _files_of(text, reader, root)
             if files is None:
                 unsure.add(stack)
             for file in files or ():
@@ -151,7 +151,7 @@ def _former_texts(changed: Mapping[str, str], base: str, root: Path) -> Iterator
             yield stack, _git(root, "show", f"{base}:./{path}")
 
 
-def _files_at(commit: str, root: Path) -> Beside:
+def _files_at(commit: str, root: Path) -> FileReader:
     """A reader of the commit's files next to the stack files."""
 
     @cache
@@ -164,7 +164,7 @@ def _files_at(commit: str, root: Path) -> Beside:
     return read
 
 
-def _files_of(text: str | None, beside: Beside, root: Path) -> set[str] | None:
+def _files_of(text: str | None, reader: FileReader, root: Path) -> set[str] | None:
     """Paths in the repository of the bases of a stack file, of the files that they name, and of the targets of links;
     None if they are unknown.
     """
@@ -174,7 +174,7 @@ def _files_of(text: str | None, beside: Beside, root: Path) -> set[str] | None:
 
     def read(path: str) -> bytes:
         paths.append(path)
-        return beside(path)
+        return reader(path)
 
     values = merged(read_document(text, ""), "", read)
     if values.problems:

@@ -62,7 +62,7 @@ class _Answer(BaseModel):
 
 
 def read_deployments(stacks: Sequence[str]) -> dict[str, Deployed]:
-    """Return what is known of each stack's environment. Raises `DeploymentsUnknown`."""
+    """Return the deployments of each stack's environment. Raises `DeploymentsUnknown`."""
     answers: dict[str, Deployed] = {}
     for start in range(0, len(stacks), _STACKS_PER_QUERY):
         names = stacks[start : start + _STACKS_PER_QUERY]

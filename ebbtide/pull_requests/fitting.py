@@ -28,7 +28,7 @@ def utf8(text: str) -> int:
 
 
 def fitted(text: str, limit: int, last_line: str, size: Callable[[str], int] = utf16) -> str:
-    """Return the text, or as many of its first lines as fit together with the last line `rest`."""
+    """Return the text, or as many of its first lines as fit together with `last_line`."""
     if size(text) <= limit:
         return text
     lines = [f"{line}\n" for line in text.split("\n")]
@@ -46,10 +46,15 @@ def fitted(text: str, limit: int, last_line: str, size: Callable[[str], int] = u
 
 
 def append_summary(path: Path, text: str) -> None:
-    """Add the text to the summary of a job's step, a file that GitHub names in GITHUB_STEP_SUMMARY. Raises: OSError."""
-    so_far = path.stat().st_size if path.exists() else 0
-    with path.open("a", encoding="utf-8") as file:
-        file.write(fitted(f"{text.rstrip()}\n", max(SUMMARY - so_far, 0), _REST, utf8))
+    """Add the text to the summary of a job's step, a file that GitHub names in GITHUB_STEP_SUMMARY. Raises: OSError.
+
+    GitHub shows none of a summary that is too long, so a full one gets no line at all.
+    """
+    room = SUMMARY - (path.stat().st_size if path.exists() else 0)
+    added = fitted(f"{text.rstrip()}\n", max(room, 0), _REST, utf8)
+    if utf8(added) <= room:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(added)
 
 
 def _open_after(line: str, fence: str, folds: int) -> tuple[str, int]:

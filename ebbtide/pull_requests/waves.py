@@ -1,7 +1,7 @@
 """The waves of a rollout: which stacks may be changed now, which wait, and why.
 
-GitHub's workflow engine runs the waves, and its deployments say what is live. This module keeps no state, so that a run
-which was cancelled, or overtaken by a newer commit, leaves nothing behind that would have to be repaired.
+GitHub's workflow engine runs the waves, and its deployments show what is live. This module keeps no state, so that a
+run that was cancelled, or overtaken by a newer commit, leaves nothing to repair.
 
 A stack that is deferred or failed holds all later waves.
 """
@@ -32,7 +32,7 @@ class Remaining:
     stack: str
     wave: Wave
     window: DisruptionWindow
-    failed_at: datetime | None = None  # when its newest deployment failed, if HEAD brings it nothing new since
+    failed_at: datetime | None = None  # when its newest deployment failed, if HEAD has not changed the stack since
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

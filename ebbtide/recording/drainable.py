@@ -1,7 +1,7 @@
 """Drains: the cluster autoscaler's rules about a pod, and the budgets that the Eviction API applies to it.
 
-The policies judge pod templates with it, and `ebbtide why node` pods of the cluster. Pure. The order and the exceptions
-are those of cluster-autoscaler `pkg/simulator/drainability/rules`: `safe-to-evict: "true"` overrides everything except
+The policies judge pod templates with it, and `ebbtide why node` judges pods of the cluster. Pure. Order and exceptions
+follow cluster-autoscaler `pkg/simulator/drainability/rules`: `safe-to-evict: "true"` overrides everything except
 a budget.
 """
 
@@ -41,7 +41,7 @@ class AutoscalerRules:
 
 
 def pins(pod: Item, rules: AutoscalerRules, *, bare: bool, has_budget: bool) -> Iterator[Pin]:
-    """Yield what pins the node of a pod that has not ended and is no DaemonSet's. `pod` has `metadata` and `spec`."""
+    """Yield what pins the node of a pod that has not ended and is not a DaemonSet's. It has `metadata` and `spec`."""
     safe = _annotations(pod).get(SAFE_TO_EVICT)
     if safe == "true":
         return
@@ -77,7 +77,7 @@ def local_volumes(pod: Item) -> list[str]:
 
 
 def covers(budget: Item, pod: Item) -> bool:
-    """An empty selector covers the entire namespace; a missing one covers nothing."""
+    """True if the budget covers the pod: an empty selector covers the entire namespace, a missing one nothing."""
     if _namespace(budget) != _namespace(pod):
         return False
     selector = value_at(budget, "spec.selector")

@@ -11,6 +11,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from ebbtide.recording.resources import Resource, is_part, short_type
+from ebbtide.text.counts import number_of
 
 _NAMES_SHOWN = 4
 
@@ -38,8 +39,7 @@ def _label(box: Sequence[Resource], held: Mapping[str, int]) -> str:
     names = ", ".join(resource.name for resource in box[:_NAMES_SHOWN])
     more = f" and {len(box) - _NAMES_SHOWN} more" if len(box) > _NAMES_SHOWN else ""
     number = sum(held[resource.urn] for resource in box)
-    counted = "1 resource" if number == 1 else f"{number} resources"
-    return f"{short_type(box[0].type)}: {counted}<br/>{names}{more}"
+    return f"{short_type(box[0].type)}: {number_of(number, 'resource')}<br/>{names}{more}"
 
 
 def _boxes(drawn: Mapping[str, Resource], direct: Mapping[str, set[str]]) -> list[list[str]]:
@@ -85,7 +85,7 @@ def _without_shortcuts(needs: Mapping[str, set[str]]) -> dict[str, set[str]]:
 
 
 def _reached(start: str, needs: Mapping[str, set[str]]) -> set[str]:
-    """Everything that `start` waits for, near and far; ends on a circle too."""
+    """Everything that `start` waits for, directly or not; also ends if there is a cycle."""
     reached: set[str] = set()
     waiting = list(needs[start])
     while waiting:

@@ -1,6 +1,7 @@
 """The Secrets that a stack's pods wait for, and the commands that create them: rendered files hold no Secrets.
 
-With Pulumi, the program writes those with the Redis login. Certificates and pull secrets always come from the operator.
+With Pulumi, the program writes the Secrets with the Redis login. Certificates and pull secrets always come from the
+operator.
 """
 
 import shlex
@@ -84,7 +85,7 @@ def _needs_of_gateway(resource: Resource) -> Iterator[NeededSecret]:
 
 
 def _needs_of_keda(resource: Resource, complete: Collection[str]) -> Iterator[NeededSecret]:
-    """KEDA of the stack reads them in its own namespace, where the program writes them."""
+    """The stack's KEDA reads its Secrets in its own namespace, where the program writes them."""
     for reference in mappings(value_at(resource.inputs, "spec.secretTargetRef")):
         name = str(reference["name"])
         namespace = KEDA_NAMESPACE if f"{KEDA_NAMESPACE}/{name}" in complete else namespace_of(resource)

@@ -89,22 +89,22 @@ _LAST_STAGE = "60-workloads"
 
 _HEADER = """\
 # Apply the files of this directory with: kubectl apply --server-side -f kubernetes/
-# What others write is left out, so every later apply succeeds and leaves it alone: replicas of worker pools and of
-# workloads with an autoscaler, maxUnavailable of flexible budgets. Never add --force-conflicts.
+# Fields that others write are left out, so every later apply succeeds and leaves them alone: replicas of worker pools
+# and of workloads with an autoscaler, maxUnavailable of flexible budgets. Never add --force-conflicts.
 """
 
 _SECRETS_NOTE = """\
-# The pods wait for Secrets that no file holds; ../APPLY.md says how to make them first: {}
+# The pods wait for Secrets that no file holds; ../APPLY.md says how to create them first: {}
 """
 
 _STEPS = """\
 # How to apply `kubernetes/`
 
-The files are in the order in which kubectl takes them; what makes pods comes last.
+Apply the files in their order; objects that create pods come last.
 """
 
 _POOLS_NOTE = """\
-# Each pool starts with one worker. After the first apply, and no later one, which would stop busy workers, do:
+# Each pool starts with one worker. After the first apply, run this (later it would stop busy workers):
 # kubectl --namespace {} scale deployment --all --replicas=0
 """
 
@@ -132,7 +132,7 @@ def steps(resources: Sequence[Resource]) -> str:
     commands = [f"kubectl apply --server-side -f kubernetes/{_NAMESPACES}.yaml"]
     if needed := needed_secrets(resources):
         commands += [
-            "# the Secrets that pods wait for; their values stand in no file",
+            "# the Secrets that pods wait for; no file has their values",
             *(secret.command for secret in needed),
         ]
     commands += _kind_commands(resources)
@@ -148,7 +148,7 @@ def _kind_commands(resources: Sequence[Resource]) -> list[str]:
     names = sorted(f"crd/{definition.inputs['metadata']['name']}" for definition in definitions)
     stage = next(stage for stage, held in _STAGES if _NEW_KIND in held)
     return [
-        "# kinds that the cluster must know before there are objects of them",
+        "# kinds that the cluster must know before it accepts objects of them",
         f"kubectl apply --server-side -f kubernetes/{stage}.yaml",
         f"kubectl wait --for=condition=Established --timeout=60s {' '.join(names)}",
     ]
@@ -204,7 +204,7 @@ def _secret_note(resource: Resource) -> str:
     secret = secret_of(resource)
     return f"""\
 ---
-# Secret {secret} is left out: its values are never written to a file. Make it with:
+# Secret {secret} is left out: its values are never written to a file. Create it with:
 # {secret.command}
 """
 

@@ -1,8 +1,8 @@
 """Fields that Pulumi leaves to other owners, and resources that a destroy refuses or leaves behind.
 
-Read from a recording, without engine or cluster. A destroy first makes a preview, which stops at protected resources.
-Without that preview (`--skip-preview`, or a destroy by the Automation API) Pulumi deletes the other resources before it
-stops.
+Read from a recording, without engine or cluster. A destroy first runs a preview, which stops at protected resources.
+Without that preview (`--skip-preview`, or a destroy through the Automation API) Pulumi deletes the other resources
+before it stops.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -95,7 +95,7 @@ def _owner(resource: Resource, field: str) -> str:
 
 
 def _shown(value: object) -> str:
-    """The value for a table, where a structure is only "as created"."""
+    """The value for a table; a structure is shown as "as created"."""
     if value is None:
         return _ABSENT
     if isinstance(value, bool):
@@ -110,7 +110,7 @@ class LastingRow:
 
 
 def lasting_rows(resources: Sequence[Resource]) -> list[LastingRow]:
-    """Sorted by name. A resource may have two rows: it is protected, and something of it remains afterwards."""
+    """Sorted by name. A resource may have two rows: it is protected, and leaves something behind when it is deleted."""
     classes = _volume_classes(resources)
     regions = {r.urn: str(r.inputs["region"]) for r in resources if "region" in r.inputs}
     rows = [LastingRow(r.name, what) for r in resources if r.custom and not r.read for what in _lasting(r, classes)]
@@ -148,12 +148,12 @@ def _claims_left(resource: Resource, classes: Mapping[str | None, str]) -> Itera
         claims = _numbered(f"{value_at(template, 'metadata.name')}-{name}", number if isinstance(number, int) else 1)
         match classes.get(class_ := value_at(template, "spec.storageClassName")):
             case "Retain":
-                yield f"leaves its volumes, those of {claims}"
+                yield f"leaves the volumes of {claims}"
             case "Delete":
                 yield f"leaves {claims}; a destroy of the stack deletes the namespace, and with it claims and volumes"
             case _:
                 which = f"class {class_}" if class_ else "the cluster's default class"
-                yield f"leaves {claims}; a destroy deletes the namespace with them, and {which} keeps volumes or not"
+                yield f"leaves {claims}; a destroy deletes the namespace with them, and {which} decides if volumes stay"
 
 
 def _numbered(stem: str, pods: int) -> str:

@@ -8,10 +8,10 @@ from typing import Any
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.recording.resources import Resource, kind_of, name_of, namespace_of
 from ebbtide.recording.values import mapping, mappings, mebibytes, millicores, texts, value_at, whole_number
-from ebbtide.settings.placement import PodSize
+from ebbtide.settings.capacity.placement import PodSize
 from ebbtide.settings.sections.adopted import AdoptedSettings
 from ebbtide.settings.sections.pods.kubernetes import OWN_NAMESPACE_PREFIX
-from ebbtide.units.quantities import cpu_quantity, memory_quantity
+from ebbtide.text.quantities import cpu_quantity, memory_quantity
 from ebbtide.vocabulary.labels import CATEGORY, GPU_RESOURCE, NAMESPACE, NODE_KIND, SPEC, WORKLOAD, Category
 
 LASTING = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController", "Pod")
@@ -22,7 +22,7 @@ WITHOUT_SCALE = ("Job", "CronJob", "Pod", RAY_CLUSTER)
 """Kinds without a scale subresource, for which a budget cannot use `maxUnavailable` (decision 24)."""
 
 ADOPTED = "Adopted"
-"""Stands for the kind of adopted pods' owner, which may be any."""
+"""Placeholder for the kind of adopted pods' owner, which may be any."""
 
 _TEMPLATES = {
     "Deployment": "spec.template",
@@ -65,7 +65,7 @@ class Pods:
 
     @property
     def in_own_namespace(self) -> bool:
-        """True in Ebbtide's namespaces; those of workloads that start pods have the prefix of the workers'."""
+        """True in Ebbtide's namespaces; the namespaces of workloads that start pods have a common prefix."""
         return self.namespace == NAMESPACE or self.namespace.startswith(OWN_NAMESPACE_PREFIX)
 
     @property
@@ -145,7 +145,7 @@ def pods_of(resource: Resource) -> Iterator[Pods]:
 
 
 def adopted_pods(name: str, rule: AdoptedSettings, resource: Resource, kind: NodeKind) -> Pods:
-    """Return the pods of a rule as its policy places them. `resource` stands for their unknown owner."""
+    """Return the pods of a rule as its policy places them. `resource` represents their unknown owner."""
     requests = {
         "cpu": cpu_quantity(rule.cpu),
         "memory": memory_quantity(rule.memory),
@@ -169,7 +169,7 @@ def adopted_pods(name: str, rule: AdoptedSettings, resource: Resource, kind: Nod
 
 
 def _of_ray(resource: Resource) -> Iterator[Pods]:
-    """Read the annotation, which the workload controller writes into the spec."""
+    """Read the annotation that the workload controller copies into the spec."""
     annotation = texts(value_at(resource.inputs, "metadata.annotations")).get(SPEC, "")
     try:
         spec = mapping(json.loads(annotation))

@@ -134,7 +134,7 @@ def _dependencies_first(resources: Sequence[Resource]) -> tuple[Resource, ...]:
 
 
 async def _run_dry(program: Callable[[], object], monitor: "RecordingMonitor") -> None:
-    """Run the program, then turn the loop as long as requests arrive.
+    """Run the program, then keep the loop turning as long as requests arrive.
 
     Pulumi's own wait walks all pending outputs for each one that ends, which takes a third of the total time.
     """

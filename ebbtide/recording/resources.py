@@ -1,15 +1,16 @@
 """One registered resource, for `render`, the cost table, the policies and the preview.
 
 Its values may be secret. The recording replaces values that the program marked as secret; `masked_inputs` also masks
-unmarked ones: the values of every Secret, and every input with the name of a secret.
+unmarked ones: the values of every Secret, and every input whose name suggests a secret.
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, cast
 
 from ebbtide.recording.values import value_at
+from ebbtide.text.records import plain_values
 
 MASK = "[secret]"
 
@@ -76,7 +77,7 @@ def display_name(resource: Resource) -> str:
 def as_json(resources: Sequence[Resource]) -> list[dict[str, Any]]:
     """One object per resource, options included and secrets masked, sorted by URN: registration order differs."""
     ordered = sorted(resources, key=lambda resource: resource.urn)
-    return [{**asdict(resource), "inputs": masked_inputs(resource)} for resource in ordered]
+    return [{**plain_values(resource), "inputs": masked_inputs(resource)} for resource in ordered]
 
 
 def masked_inputs(resource: Resource) -> dict[str, Any]:

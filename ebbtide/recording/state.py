@@ -4,14 +4,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from ebbtide.kube.taints import Taint, taint_of, toleration_of
 from ebbtide.prices import Capacity, UnknownInstanceType, instance_type
 from ebbtide.provisioning_labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, POOL, NodeKind
 from ebbtide.recording.drainable import AutoscalerRules, covers
 from ebbtide.recording.pods import Pods, adopted_pods, pods_of
 from ebbtide.recording.resources import Resource, kind_of, name_of, namespace_of
 from ebbtide.recording.values import mappings, selects, texts, value_at, whole_number, words
+from ebbtide.settings.capacity.placement import home_of, offered, smallest_node
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.placement import home_of, offered, smallest_node
 from ebbtide.settings.sections.adopted import adopted_budget
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.ray import RayGroup, group_name, namespace_of_ray
@@ -23,7 +24,6 @@ NODE_GROUP_TYPE = "aws:eks/nodeGroup:NodeGroup"
 NODE_POOL_TYPE = "kubernetes:karpenter.sh/v1:NodePool"
 AUTOSCALER = "cluster-autoscaler"
 
-_SOFT_TAINT = "PREFER_NO_SCHEDULE"
 
 _WELL_KNOWN = ("topology.kubernetes.io/", "kubernetes.io/", "node.kubernetes.io/", "eks.amazonaws.com/")
 """Prefixes of labels that nodes get automatically, so that no group declares them."""
@@ -37,10 +37,10 @@ class GroupInZone:
     name: str  # in the stack file
     kind: str  # the node-kind label; "" without one
     labels: Mapping[str, str]
-    taints: tuple[Mapping[str, object], ...]
+    taints: tuple[Taint, ...]
     least: int
     most: int
-    room: Capacity | None  # of its smallest node; None for an unknown type
+    room: Capacity | None  # capacity of its smallest node; None for an unknown type
     arch: str = ""  # of its nodes' processors; "" for an unknown type
 
 
@@ -86,7 +86,7 @@ class StackState:
 
     @cached_property
     def adopted(self) -> tuple[Pods, ...]:
-        """The pods of the rules for adoption. Only their budgets are among the resources, and stand for their owner."""
+        """The pods of the rules for adoption. Only their budgets are among the resources, and represent their owner."""
         budgets = {(namespace_of(budget), name_of(budget)): budget for budget in self.budgets}
         return tuple(
             adopted_pods(
@@ -104,7 +104,7 @@ class StackState:
         return (*self.pods, *self.adopted)
 
     def most_pods(self, pods: Pods) -> int:
-        """The maximum number of the pods: of a pool its `max`, otherwise the replicas."""
+        """The maximum number of the pods: the `max` of a pool or group, otherwise the replicas."""
         adopted_pool = None if pods.adopted is None else pods.adopted.pool
         bounded = adopted_pool or self.pool_of(pods) or self.ray_group_of(pods)
         return pods.replicas if bounded is None else bounded.max
@@ -245,7 +245,7 @@ def kubernetes_minor(version: object) -> int | None:
 
 def _group(resource: Resource, of_file: NodeGroupSettings | None) -> GroupInZone:
     labels = dict(texts(_of_nodes(resource, "labels")))
-    if resource.type == NODE_POOL_TYPE:  # Karpenter labels its nodes so; how pods choose a provisioner
+    if resource.type == NODE_POOL_TYPE:  # Karpenter's label on its nodes, by which pods choose
         labels |= {CAPACITY_TYPE: value for value in words(_required(resource, CAPACITY_TYPE))[:1]}  # noqa: B035
     names = tuple(words(_of_nodes(resource, "instanceTypes")))
     in_pool = value_at(resource.inputs, "spec.limits.nodes")
@@ -264,7 +264,7 @@ def _group(resource: Resource, of_file: NodeGroupSettings | None) -> GroupInZone
         name=node_group_name(resource),
         kind=labels.get(NODE_KIND, ""),
         labels=labels,
-        taints=mappings(_of_nodes(resource, "taints")),
+        taints=tuple(map(taint_of, mappings(_of_nodes(resource, "taints")))),
         least=whole_number(value_at(resource.inputs, "scalingConfig.minSize")) or 0,
         most=whole_number(value_at(resource.inputs, "scalingConfig.maxSize")) or int(str(in_pool or 0)),
         room=room,
@@ -284,17 +284,5 @@ def _selected(pods: Pods, group: GroupInZone) -> bool:
 
 
 def _tolerated(pods: Pods, group: GroupInZone) -> bool:
-    tolerations = mappings(pods.spec.get("tolerations"))
-    return all(
-        taint.get("effect") == _SOFT_TAINT or any(_tolerates(t, taint) for t in tolerations) for taint in group.taints
-    )
-
-
-def _tolerates(toleration: Mapping[str, object], taint: Mapping[str, object]) -> bool:
-    """EKS writes NO_SCHEDULE for Kubernetes' NoSchedule."""
-    effect = str(taint.get("effect", "")).replace("_", "").lower()
-    if toleration.get("effect") and str(toleration["effect"]).lower() != effect:
-        return False
-    if toleration.get("operator") == "Exists":
-        return toleration.get("key") in (None, "", taint.get("key"))
-    return toleration.get("key") == taint.get("key") and toleration.get("value", "") == taint.get("value", "")
+    tolerations = [*map(toleration_of, mappings(pods.spec.get("tolerations")))]
+    return all(taint.tolerated_by(tolerations) for taint in group.taints if taint.repels)

@@ -1,6 +1,6 @@
 """Readers of resource inputs of any shape: a wrong shape reads as empty, so it breaks no rule by accident.
 
-A value that is unknown before an update is a text. Numbers may be floats, the engine's only number type.
+A value that is unknown before an update is a string. Numbers may be floats, the engine's only number type.
 """
 
 import math
@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from pydantic_core import PydanticCustomError
 
+from ebbtide.kube.selectors import may_hold
 from ebbtide.settings.sections.types import parse_cpu, parse_memory
 
 
@@ -77,10 +78,5 @@ def selects(selector: object, labels: Mapping[str, str]) -> bool:
 
 def _expression_holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     key, values = str(expression.get("key", "")), words(expression.get("values"))
-    operators = {
-        "In": key in labels and labels[key] in values,
-        "NotIn": labels.get(key) not in values,
-        "Exists": key in labels,
-        "DoesNotExist": key not in labels,
-    }
-    return operators.get(str(expression.get("operator", "")), False)
+    own = {key: frozenset((labels[key],))} if key in labels else {}
+    return may_hold(own, key, expression.get("operator"), values)

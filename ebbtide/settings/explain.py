@@ -6,7 +6,7 @@ from typing import cast
 
 from ebbtide.settings.file.bases import Merged, is_mapping
 from ebbtide.settings.file.document import OURS
-from ebbtide.settings.file.keys import KEYS, REDIS_PASSWORD
+from ebbtide.settings.file.keys import ENCRYPTED, KEYS
 from ebbtide.settings.file.problems import (
     Location,
     Problem,
@@ -18,18 +18,16 @@ from ebbtide.settings.file.problems import (
     without_login,
 )
 from ebbtide.settings.patch import key_text, on_one_line
-from ebbtide.settings.sections.secrets import DIGEST_KEY, SECRETS
 
 SECRET = "[secret]"
 
 _WIDEST = 72  # columns of values; the comments of wider lines are not aligned
-_ENCRYPTED = (REDIS_PASSWORD, DIGEST_KEY, SECRETS)
 
 
 def explained(values: Merged, path: str = "") -> Iterator[str]:
-    """Yield lines of YAML with comments, of all values or of those at a path such as `workers.train.max`.
+    """Yield all values, or those at a path such as `workers.train.max`, as commented lines of YAML.
 
-    The values that a single one replaces follow it. Raises `StackInvalid` for a path that does not exist.
+    After a single value come the values that it replaces. Raises `StackInvalid` for a path that does not exist.
     """
     at = _location(values, path) if path else ()
     lines = list(_lines(values, at[:-1], [(at[-1], value_at(values.config, at))] if at else values.config.items(), ""))
@@ -40,7 +38,7 @@ def explained(values: Merged, path: str = "") -> Iterator[str]:
         for layer in reversed(values.layers):
             replaced = value_at(layer.config, at)
             if replaced is not None and layer is not values.owner(at):
-                yield f"# replaces {_shown(at, replaced)} of {_place(*layer.source(at))}"
+                yield f"# replaces {_shown(at, replaced)} of {layer.source(at)}"
 
 
 def _lines(
@@ -54,7 +52,7 @@ def _lines(
             yield name, ""
             yield from _lines(values, here, value.items(), f"{indent}  ")
         else:
-            yield f"{name} {_shown(here, value)}", _place(*values.owner(here).source(here))
+            yield f"{name} {_shown(here, value)}", str(values.source(here))
 
 
 def _is_shown(at: Location) -> bool:
@@ -63,7 +61,7 @@ def _is_shown(at: Location) -> bool:
 
 
 def _shown(at: Location, value: object) -> str:
-    if not _is_shown(at) or isinstance(value, Secret) or (at[0] in _ENCRYPTED and value != {}):
+    if not _is_shown(at) or isinstance(value, Secret) or (at[0] in ENCRYPTED and value != {}):
         return SECRET
     return on_one_line(_plain(value))
 
@@ -78,19 +76,15 @@ def _plain(value: object) -> object:
     return without_login(value) if isinstance(value, str) else value
 
 
-def _place(file: str, line: int | None) -> str:
-    return file if line is None else f"{file}:{line}"
-
-
 def _location(values: Merged, path: str) -> Location:
-    """Return the location that a path names. Keys may have dots, so each key is tried that the path begins with."""
+    """Return the location that a path names. Keys may have dots, so every key that begins the path is tried."""
     at, rest = min((_followed(values.config, text, ()) for text in (path, OURS + path)), key=lambda way: len(way[1]))
     if not rest:
         return at
     last = value_at(values.config, at)
     keys = list(last) if is_mapping(last) else []
     word = re.split(r"[.\[]", rest)[0] or rest
-    file, line = values.owner(at).source(at) if at else (values.stack.file, None)
+    file, line = values.source(at) if at else (values.stack.file, None)
     expected, actual = f"a key of {path_text(at) or 'the stack'}", repr(word.removeprefix(OURS))
     hint = did_you_mean(word, keys)
     problem = Problem(code="path.unknown", file=file, line=line, path=path, found=actual, wanted=expected, hint=hint)

@@ -11,25 +11,24 @@ from typing import cast
 
 import yaml
 
-from ebbtide.settings import Problem, StackInvalid
 from ebbtide.settings.file.bases import merged
-from ebbtide.settings.file.contents import Beside, no_files
+from ebbtide.settings.file.contents import FileReader, no_files
 from ebbtide.settings.file.document import StackDocument
 from ebbtide.settings.file.keys import BASE, CLUSTER, COSTS, GROUPS, HOURS
-from ebbtide.settings.file.problems import value_at
+from ebbtide.settings.file.problems import Problem, StackInvalid, value_at
 from ebbtide.settings.file.scalars import differs, read_1_2
 from ebbtide.settings.load import stack_of_text
 from ebbtide.settings.sections.eks_versions import KUBERNETES_VERSIONS
 from ebbtide.settings.sections.node_groups import filled_groups
 from ebbtide.settings.sections.zones import usual_letters
 
-WORKERS = 4  # of the first pool, at most: enough to see it grow, and little enough to pay for by mistake
+WORKERS = 4  # maximum of the first pool: enough to see it grow, and cheap enough for a mistake
 _CPU, _MEMORY = "4", "16Gi"  # of one worker: a share of the default flexible node, and of the default GPU node
 
 _GROUP_WORDS = {
     "fixed": "always there: the system's pods, Ebbtide's controller and what must not move",
     "flexible": "from zero and back to zero: everything else",
-    "gpu": "from zero and back to zero: whatever asks for GPUs",
+    "gpu": "from zero and back to zero: pods that request GPUs",
 }
 
 
@@ -51,7 +50,7 @@ class Answers:
 class Base:
     path: str  # from the stack file's folder
     values: Mapping[str, object]
-    beside: Beside
+    reader: FileReader
 
     @property
     def timezone(self) -> str:
@@ -59,19 +58,19 @@ class Base:
         return str(value_at(self.values, (HOURS, "timezone")) or "")
 
 
-def read_base(path: str, stack_file: str, beside: Beside) -> Base:
+def read_base(path: str, stack_file: str, reader: FileReader) -> Base:
     """Return a base, merged with the bases that it names. Raises `StackInvalid`."""
-    values = merged(StackDocument(config={BASE: path}), stack_file, beside, passed_by_pulumi=True)
+    values = merged(StackDocument(config={BASE: path}), stack_file, reader, passed_by_pulumi=True)
     if values.problems:
         raise StackInvalid(values.problems)
-    return Base(path=path, values=values.config, beside=beside)
+    return Base(path=path, values=values.config, reader=reader)
 
 
 def problems_of(answers: Answers, place: str, base: Base | None = None) -> tuple[Problem, ...]:
     """Return the problems of the file that these answers make; `place` replaces the file's name."""
-    text, beside = file_text(answers, base), base.beside if base else no_files
+    text, reader = file_text(answers, base), base.reader if base else no_files
     try:
-        stack_of_text(text, stack=answers.customer, file=place, beside=beside)
+        stack_of_text(text, stack=answers.customer, file=place, reader=reader)
     except StackInvalid as refused:
         return tuple(replace(each, line=None) if each.file == place else each for each in refused.problems)
     return ()
@@ -100,13 +99,13 @@ def file_text(answers: Answers, base: Base | None = None) -> str:
 _HEAD = """\
 # yaml-language-server: $schema=../docs/stack.schema.json
 # One customer. docs/reference/stack-file.md explains every key, `ebbtide check` finds what is wrong, `ebbtide render`
-# shows what the file would build and cost. Quote times, dates and versions: readers of YAML disagree about bare ones.
+# shows what the file would build and cost. Quote times, dates and versions: YAML parsers disagree about bare ones.
 config:
 """
 
 _WORKLOADS = """\
   # Services that stay: fixed ones are never moved, flexible ones outside business hours, one pod at a time.
-  # Without the marks, and with a Secret db-login in the namespace ebbtide, this one runs:
+  # This one runs once its lines are uncommented and the namespace ebbtide has a Secret db-login:
   # ebbtide:workloads:
   #   api:
   #     category: flexible
@@ -136,8 +135,8 @@ def _hours(answers: Answers, *, timezone: bool) -> str:
     if not zone and not week:
         return ""
     return f"""\
-  # When people work. Inside these hours nothing that runs is moved; outside them nodes empty and leave. A day that is
-  # not named is closed. So are public holidays, once it is said whose: holidays: {{ country: DE, subdivision: BE }}
+  # When people work. Inside these hours no running pod is moved; outside them nodes are emptied and removed. A day that
+  # is not named is closed. So are public holidays, once a country is set: holidays: {{ country: DE, subdivision: BE }}
   ebbtide:businessHours:
 {zone}{week}"""
 
@@ -167,18 +166,18 @@ def _workers(answers: Answers) -> str:
   # Pools of workers that grow with their queue and go to zero with it. The key names the Deployment.
   ebbtide:workers:
     {_plain(pool_name(answers.queue))}:
-      # One queue per pool: between two queues a job can be in neither, and nobody would see it. kind may be celery or
-      # list too.
+      # One queue per pool: a job that moves between two queues can be in neither, and would not be counted. kind may
+      # also be celery or list.
       source: {{ kind: rq, queues: [{_plain(answers.queue)}] }}
-      # It must hold ebbtide-jobs[rq], whose worker class the pool runs.
+      # The image must contain ebbtide-jobs[rq], whose worker class the pool runs.
       image: {_plain(answers.image)}
-      # Workers at most; at least there are none.
+      # Maximum number of workers; the minimum is 0.
       max: {WORKERS}
-      # Of one worker. Workers that fill a node between them leave nothing of it unused.
+      # Per worker. Sizes that together fill a node leave nothing of it unused.
       cpu: {_CPU}
       memory: {_MEMORY}
 {"      gpu: 1" + chr(10) if answers.gpu else ""}\
-      # No job runs longer. A worker that is told to stop is given this long, so a short guess kills jobs; a long one
+      # No job runs longer. A stopping worker gets this much time, so too short a guess kills jobs; too long a guess
       # keeps a node a little longer.
       longestJob: {_plain(answers.longest_job)}
 """

@@ -2,22 +2,23 @@
 
 They cover single values. `ebbtide check` covers relations between values.
 
-A base and a stack file with a base may leave out any key, and remove one by null. A list replaces a base's list, so its
+A base and a stack file with a base may leave out any key, or remove it with null. A list replaces a base's list, so its
 items are complete.
 """
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, cast
 
 import yaml
 
 from ebbtide.settings.file.bases import OF_ONE_STACK
 from ebbtide.settings.file.document import OURS, PULUMI_KEYS
-from ebbtide.settings.file.keys import BASE, HOURS, REDIS_PASSWORD
+from ebbtide.settings.file.keys import BASE, DIGEST_KEY, HOURS, REDIS_PASSWORD
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
-from ebbtide.settings.sections.secrets import DIGEST_KEY, SET_DIGEST_KEY
+from ebbtide.settings.sections.secrets import SET_DIGEST_KEY
 from ebbtide.settings.sections.serving.services import INHERITED, ServiceSettings, VariantSettings
 
 _NOT_IN_THE_FILE = ("stack", "region", "redisPasswordSet")
@@ -81,7 +82,7 @@ def config_schema(stack_schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def base_schema() -> dict[str, Any]:
-    """Return the schema of a base; `$defs/stack` is that of `config:` in a stack file with a base."""
+    """Return the schema of a base; `$defs/stack` is the schema of `config:` in a stack file with a base."""
     whole = json_schema()
     config = config_schema(whole)
     stack: dict[str, Any] = {**_partial(config), "required": [OURS + "customer"]}
@@ -98,7 +99,7 @@ def base_schema() -> dict[str, Any]:
 
 
 def _partial(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema for a part of the values, of which null removes one."""
+    """Return the schema for a part of the values; null removes a value."""
     partial: dict[str, Any] = {}
     for key, value in schema.items():
         match key:
@@ -123,11 +124,13 @@ def _or_null(schema: Any) -> Any:
     return {"anyOf": [_partial(cast("Mapping[str, Any]", schema)), {"type": "null"}]}
 
 
+@cache
 def schema_text() -> str:
     """Return the text of docs/stack.schema.json."""
     return _text(json_schema())
 
 
+@cache
 def base_schema_text() -> str:
     """Return the text of docs/base.schema.json."""
     return _text(base_schema())

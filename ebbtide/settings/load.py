@@ -10,16 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from ebbtide.files import read_file
 from ebbtide.settings.file.bases import Merged, merged
 from ebbtide.settings.file.contents import STACKS as STACKS  # part of this module's interface
-from ebbtide.settings.file.contents import Beside, files_in, no_files
+from ebbtide.settings.file.contents import FileReader, files_in, no_files
 from ebbtide.settings.file.document import DEEPEST, MOST_BYTES, OURS, REGION, StackDocument, read_document
-from ebbtide.settings.file.keys import REDIS_PASSWORD
+from ebbtide.settings.file.keys import DIGEST_KEY, REDIS_PASSWORD, SECRETS
 from ebbtide.settings.file.problems import SECRET, Finding, Problem, StackInvalid, value_at
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.reading import Sections
-from ebbtide.settings.sections.secrets import DIGEST_KEY, SECRETS
+from ebbtide.text.files import read_file
 
 _READABLE = f"a readable file of at most {MOST_BYTES // 2**20} MiB"
 _PREFIX, _SUFFIX = "Pulumi.", ".yaml"
@@ -31,7 +30,7 @@ class StackFile:
 
     stack: str
     file: str  # what messages call it
-    beside: Beside
+    reader: FileReader
     merged: Merged
 
     def settings(self, config: Mapping[str, object] | None = None) -> StackSettings:
@@ -40,7 +39,7 @@ class StackFile:
         faults = list(self.merged.problems)
         if REDIS_PASSWORD in values and values[REDIS_PASSWORD] is not SECRET:
             faults.append(_plain_password(self.merged))
-        return _parse(values, stack=self.stack, merged=self.merged, faults=faults, beside=self.beside)
+        return _parse(values, stack=self.stack, merged=self.merged, faults=faults, reader=self.reader)
 
 
 def load_stack(stack: str, root: Path | None = None) -> StackSettings:
@@ -52,7 +51,7 @@ def load_stack(stack: str, root: Path | None = None) -> StackSettings:
 
 
 def read_stack(stack: str, root: Path | None = None) -> StackFile:
-    """The same without validation. Raises `StackInvalid` for an unreadable file."""
+    """Read the stack file without validating it. Raises `StackInvalid` for an unreadable file."""
     path = stack_path(stack, root)
     shown = _shown(path)
     try:
@@ -68,19 +67,19 @@ def read_stack(stack: str, root: Path | None = None) -> StackFile:
         raise StackInvalid(
             [Problem(code="file.unreadable", file=shown, line=None, path="", found=reason, wanted=_READABLE)]
         ) from None
-    return file_of_text(text, stack=name_of(path), file=shown, beside=files_in(path.parent))
+    return file_of_text(text, stack=name_of(path), file=shown, reader=files_in(path.parent))
 
 
-def stack_of_text(text: str, *, stack: str, file: str, beside: Beside = no_files) -> StackSettings:
+def stack_of_text(text: str, *, stack: str, file: str, reader: FileReader = no_files) -> StackSettings:
     """Return the settings of a stack file's text; messages call the file `file`. Raises `StackInvalid`."""
-    return file_of_text(text, stack=stack, file=file, beside=beside).settings()
+    return file_of_text(text, stack=stack, file=file, reader=reader).settings()
 
 
-def file_of_text(text: str, *, stack: str, file: str, beside: Beside) -> StackFile:
-    return StackFile(stack=stack, file=file, beside=beside, merged=merged(read_document(text, file), file, beside))
+def file_of_text(text: str, *, stack: str, file: str, reader: FileReader) -> StackFile:
+    return StackFile(stack=stack, file=file, reader=reader, merged=merged(read_document(text, file), file, reader))
 
 
-def parse_stack(config: Mapping[str, object], *, stack: str, file: str, beside: Beside = no_files) -> StackSettings:
+def parse_stack(config: Mapping[str, object], *, stack: str, file: str, reader: FileReader = no_files) -> StackSettings:
     """Return the settings of a mapping as Pulumi passes it, with parsed values. Raises `StackInvalid`, without line
     numbers of the mapping.
 
@@ -95,8 +94,8 @@ def parse_stack(config: Mapping[str, object], *, stack: str, file: str, beside: 
                 for key in deep
             ]
         )
-    values = merged(StackDocument(config=dict(config)), file, beside, passed_by_pulumi=True)
-    return _parse(values.config, stack=stack, merged=values, faults=values.problems, beside=beside)
+    values = merged(StackDocument(config=dict(config)), file, reader, passed_by_pulumi=True)
+    return _parse(values.config, stack=stack, merged=values, faults=values.problems, reader=reader)
 
 
 def stack_path(stack: str, root: Path | None = None) -> Path:
@@ -129,9 +128,9 @@ def _parse(
     stack: str,
     merged: Merged,
     faults: Sequence[Problem],
-    beside: Beside,
+    reader: FileReader,
 ) -> StackSettings:
-    sections = Sections(config, beside)
+    sections = Sections(config, reader)
     settings = sections.settings(stack)
     doubted = {problem.path for problem in faults}
     findings = [f for f in sections.findings if merged.complete or _stands_alone(f, config)]
@@ -176,7 +175,7 @@ def _missing(stack: str, shown: str, root: Path | None) -> Problem:
 
 
 def _plain_password(values: Merged) -> Problem:
-    file, line = values.owner((REDIS_PASSWORD,)).source((REDIS_PASSWORD,))
+    file, line = values.source((REDIS_PASSWORD,))
     return Problem(
         code="secret.in-the-clear",
         file=file,
@@ -196,9 +195,9 @@ def _shown(path: Path) -> str:
         return str(path)
 
 
-def settings_of_texts(texts: Mapping[str, object], *, stack: str, file: str, beside: Beside) -> StackSettings:
-    """Return the settings of Pulumi's config values. Ignore other namespaces than Ebbtide's, except the region: they
-    configure providers.
+def settings_of_texts(texts: Mapping[str, object], *, stack: str, file: str, reader: FileReader) -> StackSettings:
+    """Return the settings of Pulumi's config values. Other namespaces configure providers and are ignored, except the
+    region.
 
     Raises `StackInvalid`; messages call the source `file`.
     """
@@ -207,7 +206,7 @@ def settings_of_texts(texts: Mapping[str, object], *, stack: str, file: str, bes
     hidden: dict[str, object] = {DIGEST_KEY: SECRET} if DIGEST_KEY in texts else {}
     if SECRETS in texts:
         hidden[SECRETS] = encrypted(texts[SECRETS])
-    return parse_stack({**ours, **region, **hidden}, stack=stack, file=file, beside=beside)
+    return parse_stack({**ours, **region, **hidden}, stack=stack, file=file, reader=reader)
 
 
 def encrypted(text: object) -> object:
@@ -230,5 +229,5 @@ def value_of(text: object) -> Any:
         return text
     try:
         return json.loads(text)
-    except (ValueError, RecursionError):  # a text of brackets alone ends in the second
+    except (ValueError, RecursionError):  # text of many brackets raises RecursionError
         return text

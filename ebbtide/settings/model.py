@@ -35,7 +35,7 @@ from ebbtide.settings.sections.workloads import WorkloadSettings
 
 
 class StackSettings(Settings):
-    """One customer's stack, whole."""
+    """One customer's complete stack."""
 
     stack: str
     region: str
@@ -74,7 +74,7 @@ class StackSettings(Settings):
     exceptions: tuple[PolicyException, ...] = Field(
         default=(), description="exceptions from policies for single resources, each with a reason and a last day"
     )
-    redis_password_set: bool = False  # whether ebbtide:redisPassword is there; its value is never read here
+    redis_password_set: bool = False  # True if the file has ebbtide:redisPassword; its value is never read here
 
     @property
     def all_workloads(self) -> Mapping[str, WorkloadSettings]:
@@ -99,7 +99,7 @@ class StackSettings(Settings):
 
     @property
     def by_type(self) -> "StackSettings":
-        """Return the stack with a further group for each type of Karpenter's groups, as replays name their nodes."""
+        """Return the stack with a further group for each instance type of Karpenter's groups, for nodes in replays."""
         further = {
             shape_name(name, kind): group.of_type(kind)
             for name, group in self.karpenter_groups.items()
@@ -113,7 +113,7 @@ class StackSettings(Settings):
         return group is not None and group.kind is NodeKind.SPOT
 
     def stopped_together(self, pool: WorkerSettings) -> bool:
-        """True if all workers of a node are stopped together before it is reclaimed: a save fits its two minutes."""
+        """True if all workers of a node stop together before it is reclaimed: a save fits the two minutes' notice."""
         return pool.must_save and self.on_spot(pool)
 
     @property

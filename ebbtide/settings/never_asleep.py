@@ -1,21 +1,21 @@
-"""A workload whose calendar leaves no time to sleep, and why. Pure: the day is an argument."""
+"""Explain why a workload's calendar leaves it no time to sleep. Pure: the day is an argument."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 
-from ebbtide.units.durations import format_duration
+from ebbtide.text.durations import format_duration
 from ebbtide.vocabulary.windows import BusinessHours, Span, wall_to_instant
 from ebbtide.vocabulary.workloads import SleepPolicy
 
-_WEEKS = timedelta(weeks=2)  # each closed interval of a week is whole in one of two
+_WEEKS = timedelta(weeks=2)  # two weeks contain every closed interval of a week uncut
 _YEAR = timedelta(days=366)
 
 
 def never_asleep(policy: SleepPolicy, hours: BusinessHours, day: date) -> str:
     """Return why the workload does not sleep in an ordinary week from `day` on; empty if it does.
 
-    Holidays have longer closed intervals than weekends: the text names the first one in which it does sleep.
+    Holidays have longer closed intervals than weekends: the text names the first holiday in which it sleeps.
     """
     begin = datetime.combine(day, time(12), UTC)
     ordinary = replace(hours, closed_dates=frozenset(), open_dates=frozenset())
@@ -44,7 +44,7 @@ def _asleep(policy: SleepPolicy, hours: BusinessHours, begin: datetime, length: 
 
 
 def _gaps(spans: list[Span]) -> Iterator[Span]:
-    """Yield the stretches between spans, which are in order and may overlap."""
+    """Yield the gaps between spans, which are in order and may overlap."""
     end = spans[0].end if spans else None
     for span in spans:
         if end is not None and span.start > end:

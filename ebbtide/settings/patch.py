@@ -1,6 +1,6 @@
 """Change values in the text of a stack file and keep every other character, including comments.
 
-The file of a base is never changed: a value of a base is written in the stack file, where it overrides the base's.
+Base files are never changed: the new value is written in the stack file and overrides the base's.
 A change carries the value that it replaces. If the file has another value, that is a conflict and nothing changes.
 """
 
@@ -13,8 +13,8 @@ from typing import Any, cast
 import yaml
 
 from ebbtide.settings.file.bases import Merged, merged, override
-from ebbtide.settings.file.contents import Beside, no_files
-from ebbtide.settings.file.document import nearest_line, read_document
+from ebbtide.settings.file.contents import FileReader, no_files
+from ebbtide.settings.file.document import read_document
 from ebbtide.settings.file.problems import Location, path_text, shortened, value_at
 from ebbtide.settings.file.scalars import differs
 
@@ -44,13 +44,13 @@ class PatchInvalid(ValueError):
         self.lines = tuple(lines)
 
 
-def patched(text: str, file: str, changes: Sequence[Change], beside: Beside = no_files) -> str:
+def patched(text: str, file: str, changes: Sequence[Change], reader: FileReader = no_files) -> str:
     """Return the text of a valid stack file with the changes applied; messages call the file `file`. Raises
     `PatchInvalid`.
 
     Changes that are already applied are skipped, so a second run changes nothing.
     """
-    values = merged(read_document(text, file), file, beside)
+    values = merged(read_document(text, file), file, reader)
     pending = [change for change in changes if value_at(values.config, change.at) != change.after]
     _require_fit(values, pending)
     changed_text, changed_config, own = text, values.config, values.stack.config
@@ -62,7 +62,7 @@ def patched(text: str, file: str, changes: Sequence[Change], beside: Beside = no
         gone = value is None and below is None
         changed_text = _without(changed_text, at) if gone else _with(changed_text, at, value)
         own = exchanged(own, at, value)
-    if merged(read_document(changed_text, file), file, beside).config != changed_config:
+    if merged(read_document(changed_text, file), file, reader).config != changed_config:
         paths = ", ".join(change.path for change in pending)
         raise PatchInvalid([f"{file}: {paths}: wanted values that can be exchanged in the text; change them by hand"])
     return changed_text
@@ -101,8 +101,8 @@ def _change(entry: object, where: str) -> Change:
 
 
 def _place(values: Merged, own: Mapping[str, object], at: Location) -> Location:
-    """Return the location to write in the stack file. A project's key and a list of a base are written whole, since
-    those of the stack file replace them.
+    """Return the location to write in the stack file. A project's key and a base's list are written as a whole, since
+    the stack file's values replace them.
     """
     if at[0] in values.project and at[0] not in own:
         return at[:1]
@@ -120,12 +120,9 @@ def _require_fit(values: Merged, changes: Sequence[Change]) -> None:
         listed = all(value_at(values.config, change.at[:end]) is not None for end in ends)
         if here == change.before and listed:
             continue
-        owner = values.owner(change.at)
-        file, line = owner.file, nearest_line(owner.lines, change.at)
-        where = file if line is None else f"{file}:{line}"
         lines.append(
-            f"{where}: {change.path}: wanted {_value_text(change.before)}, which the advice was made for, found "
-            f"{_value_text(here)}; ask for the advice again"
+            f"{values.source(change.at)}: {change.path}: wanted {_value_text(change.before)}, "
+            f"which the advice was made for, found {_value_text(here)}; ask for the advice again"
         )
     if lines:
         raise PatchInvalid(lines)

@@ -3,47 +3,12 @@
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from ebbtide.provisioning_labels import NodeKind, Provisioner
-from ebbtide.settings.checks.crosschecks import cross_findings
-from ebbtide.settings.checks.parsed import ParsedSections, pods_of
-from ebbtide.settings.checks.secrets import one_finding_per_secret
-from ebbtide.settings.file.contents import Beside, with_files
-from ebbtide.settings.file.document import FOREIGN, OURS, REGION
-from ebbtide.settings.file.entries import as_written, named_entries, with_variants
-from ebbtide.settings.file.keys import (
-    ADOPTED,
-    CLUSTER,
-    CONTROLLER,
-    COSTS,
-    CRON_JOBS,
-    CUSTOMER,
-    EGRESS,
-    EXCEPTIONS,
-    GROUPS,
-    HOURS,
-    IMAGES,
-    JOBS,
-    KEYS,
-    MONITORING,
-    NETWORK,
-    PODS,
-    RAY,
-    REDIS,
-    REDIS_PASSWORD,
-    ROLLOUT,
-    SERVICES,
-    SERVING,
-    WORKERS,
-    WORKLOADS,
-)
-from ebbtide.settings.file.not_here import not_here, page_section
-from ebbtide.settings.file.problems import SECRET, Finding, Secret, did_you_mean, show
-from ebbtide.settings.model import StackSettings
-from ebbtide.settings.placement import (
+from ebbtide.settings.capacity.placement import (
     cheapest_group,
     disk_holds,
     fits,
@@ -55,121 +20,85 @@ from ebbtide.settings.placement import (
     suits,
     takes,
 )
-from ebbtide.settings.sections.adopted import AdoptedSettings
-from ebbtide.settings.sections.business_hours import BusinessHoursSettings
+from ebbtide.settings.checks.crosschecks import cross_findings
+from ebbtide.settings.checks.parsed import ParsedSections
+from ebbtide.settings.checks.secrets import one_finding_per_secret
+from ebbtide.settings.declared import declared_pods
+from ebbtide.settings.file.contents import FileReader, with_files
+from ebbtide.settings.file.document import FOREIGN, OURS, REGION
+from ebbtide.settings.file.entries import as_written, named_entries, with_variants
+from ebbtide.settings.file.keys import (
+    ADOPTED,
+    CUSTOMER,
+    EXCEPTIONS,
+    FIELDS,
+    GROUPS,
+    HOURS,
+    KEYS,
+    PODS,
+    PODS_IN,
+    RAY,
+    REDIS_PASSWORD,
+    SERVICES,
+    WORKERS,
+    WORKLOADS,
+)
+from ebbtide.settings.file.not_here import not_here, page_section
+from ebbtide.settings.file.problems import SECRET, Finding, Secret, did_you_mean, show
+from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.cluster import ClusterSettings
-from ebbtide.settings.sections.controller import ControllerSettings
-from ebbtide.settings.sections.costs import CostSettings
-from ebbtide.settings.sections.egress import EgressSettings
 from ebbtide.settings.sections.exceptions import ExceptionSettings, PolicyException
 from ebbtide.settings.sections.existing import is_existing, misplaced
-from ebbtide.settings.sections.images import ImageSettings
 from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
-from ebbtide.settings.sections.monitoring import MonitoringSettings
-from ebbtide.settings.sections.network import NetworkSettings
 from ebbtide.settings.sections.node_groups import DEFAULT_REGION, NodeGroupSettings, filled_groups
 from ebbtide.settings.sections.ray import RayGroup, RaySettings, with_image
-from ebbtide.settings.sections.redis import RedisSettings
-from ebbtide.settings.sections.rollout import RolloutSettings
 from ebbtide.settings.sections.secrets import secret_faults, secrets_of
-from ebbtide.settings.sections.serving.gateway import ServingSettings
-from ebbtide.settings.sections.serving.services import ALONE, INHERITED, ServiceSettings
-from ebbtide.settings.sections.types import Name, ShortName
+from ebbtide.settings.sections.serving.services import INHERITED, SINGLE_VARIANT, ServiceSettings
+from ebbtide.settings.sections.types import ShortName
 from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.settings.translation import findings_of
 from ebbtide.vocabulary.labels import Category
 
-_NAMES: Mapping[str, TypeAdapter[str]] = {
-    GROUPS: TypeAdapter(ShortName),
-    WORKLOADS: TypeAdapter(Name),
-    WORKERS: TypeAdapter(Name),
-    JOBS: TypeAdapter(Name),
-    CRON_JOBS: TypeAdapter(Name),
-    RAY: TypeAdapter(ShortName),
-    SERVICES: TypeAdapter(ShortName),
-    ADOPTED: TypeAdapter(Name),
-}
-
-FIELDS: Mapping[str, str] = {
-    HOURS: "business_hours",
-    NETWORK: "network",
-    CLUSTER: "cluster",
-    GROUPS: "node_groups",
-    IMAGES: "images",
-    EGRESS: "egress",
-    REDIS: "redis",
-    CONTROLLER: "controller",
-    WORKLOADS: "workloads",
-    WORKERS: "workers",
-    JOBS: "jobs",
-    CRON_JOBS: "cron_jobs",
-    RAY: "ray",
-    SERVICES: "services",
-    ADOPTED: "adopted",
-    SERVING: "serving",
-    MONITORING: "monitoring",
-    COSTS: "costs",
-    ROLLOUT: "rollout",
-    EXCEPTIONS: "exceptions",
-}
-
 _CLUSTER_KEYS = frozenset(field.alias or name for name, field in ClusterSettings.model_fields.items())
 
 _REGION = r"[a-z]{2,4}(-[a-z]+)+-[0-9]"
-_OF_PARTITION_AWS = r"(?!cn-)[a-z]{2}-[a-z]+-[0-9]"  # all others but China's have a word more, or four letters
+_OF_PARTITION_AWS = r"(?!cn-)[a-z]{2}-[a-z]+-[0-9]"  # other partitions: cn-, one more word, or four letters
 
 _Section = TypeVar("_Section", bound=BaseModel)
-_Placed = TypeVar("_Placed", WorkerSettings, JobSettings, CronJobSettings, RayGroup)
+_Placed = TypeVar("_Placed", bound=WorkerSettings | JobSettings | RayGroup)
 _Workload = TypeVar("_Workload", bound=WorkloadSettings)
 
 
 class Sections:
     """Reads a config mapping section by section and collects all `findings`."""
 
-    def __init__(self, config: Mapping[str, object], beside: Beside) -> None:
+    def __init__(self, config: Mapping[str, object], reader: FileReader) -> None:
         plain = {key: without_secrets(value) for key, value in config.items()}
-        self._written = plain  # as the file has it
-        spread = with_variants(plain, INHERITED, ALONE)
-        sections = (WORKLOADS, WORKERS, JOBS, CRON_JOBS, RAY, SERVICES)
-        self._config, self.findings = with_files(spread, sections, beside)
+        spread = with_variants(plain, INHERITED, SINGLE_VARIANT)
+        self._config, self.findings = with_files(spread.config, reader)
+        self._origins = spread.origins
 
     def settings(self, stack: str) -> StackSettings | None:
         """Return the stack, or None if there are `findings`."""
         self._refuse_unknown_keys()
+        self._refuse_nothing_to_run()
         fields: dict[str, Any] = {
             "stack": stack,
             "region": self._region(),
             "customer": self._customer(),
-            "business_hours": self._section(HOURS, BusinessHoursSettings, required=True),
-            "network": self._section(NETWORK, NetworkSettings),
-            "cluster": self._section(CLUSTER, ClusterSettings),
-            "images": self._section(IMAGES, ImageSettings),
-            "egress": self._section(EGRESS, EgressSettings),
-            "redis": self._section(REDIS, RedisSettings),
-            "controller": self._section(CONTROLLER, ControllerSettings),
-            "monitoring": self._section(MONITORING, MonitoringSettings),
-            "costs": self._section(COSTS, CostSettings),
-            "rollout": self._section(ROLLOUT, RolloutSettings),
-            "exceptions": self._exceptions(),
-            "workloads": self._read_all(WORKLOADS, WorkloadSettings, self._mapping(WORKLOADS)),
-            "workers": self._read_all(WORKERS, WorkerSettings, self._pools()),
-            "jobs": self._read_all(JOBS, JobSettings, self._mapping(JOBS)),
-            "cron_jobs": self._read_all(CRON_JOBS, CronJobSettings, self._mapping(CRON_JOBS)),
-            "ray": self._read_all(RAY, RaySettings, self._mapping(RAY)),
-            "services": self._read_all(SERVICES, ServiceSettings, self._mapping(SERVICES)),
-            "adopted": self._read_all(ADOPTED, AdoptedSettings, self._mapping(ADOPTED)),
-            "serving": self._section(SERVING, ServingSettings),
             "secrets": secrets_of(self._config),
+            "exceptions": self._exceptions(),
             "redis_password_set": REDIS_PASSWORD in self._config,
         }
+        fields |= {field: self._section(key) for key, field in FIELDS.items() if field not in fields and key != GROUPS}
         filled = self._groups(fields)
-        fields["node_groups"] = self._read_all(GROUPS, NodeGroupSettings, filled)
+        fields["node_groups"] = self._read_all(GROUPS, filled)
         self.findings += secret_faults(self._config)
         self.findings = one_finding_per_secret(self.findings, self._config)
         self._refuse_misplaced_keys()
         self.findings += cross_findings(self._for_checks(fields, filled))
-        self.findings = as_written(self.findings, self._written)
+        self.findings = as_written(self.findings, self._origins)
         return None if self.findings else _settled(StackSettings.model_construct(None, **fields))
 
     def _for_checks(self, fields: Mapping[str, Any], groups: Mapping[str, object]) -> ParsedSections:
@@ -223,7 +152,7 @@ class Sections:
                     wanted="a region of AWS's commercial partition, the only one whose ARNs begin with arn:aws:",
                     found="one of China, of a government, of a sovereign cloud or of an isolated one",
                     example="eu-central-1",
-                    hint="there, make the cluster by other means and name it in ebbtide:cluster, { kind: existing }; "
+                    hint="create a cluster there by other means and name it in ebbtide:cluster, { kind: existing }; "
                     f"{page_section('clouds')}",
                 )
             )
@@ -246,15 +175,17 @@ class Sections:
             )
             return ""
 
-    def _section(self, key: str, model: type[_Section], *, required: bool = False) -> _Section | None:
-        if key not in self._config and required:
+    def _section(self, key: str) -> object:
+        if get_origin(_type_of(key)) is dict:
+            return self._read_all(key, self._mapping(key))
+        if key == HOURS and key not in self._config:
             expected = "this key: the customer's time zone and working hours"
             example = '{ timezone: Europe/Berlin, week: { mon-fri: "08:00-18:00" } }'
             self.findings.append(
                 Finding(code="key.missing", at=(key,), wanted=expected, found="nothing", example=example)
             )
             return None
-        return self._read(model, self._config.get(key, {}), (key,))
+        return self._read(_type_of(key), self._config.get(key, {}), (key,))
 
     def _exceptions(self) -> tuple[PolicyException, ...]:
         """Read the list as the only field of a model, and locate its faults below the key itself."""
@@ -265,7 +196,7 @@ class Sections:
         self.findings[before:] = located
         return () if parsed is None else parsed.exceptions
 
-    def _pools(self) -> dict[str, object]:
+    def _refuse_nothing_to_run(self) -> None:
         if all(self._config.get(key, {}) == {} for key in (WORKERS, SERVICES, WORKLOADS, RAY, ADOPTED)):
             example = "train: { source: { queues: [train] }, image: …, max: 10, cpu: 4, memory: 16Gi, longestJob: 12h }"
             keys = f"{WORKERS}, {SERVICES}, {WORKLOADS}, {RAY}, {ADOPTED}"
@@ -278,35 +209,36 @@ class Sections:
                     example=example,
                 )
             )
-        return self._mapping(WORKERS)
 
     def _groups(self, fields: Mapping[str, Any]) -> dict[str, object]:
-        """Return the groups with defaults; none on an existing cluster. A GPU group is added if a pod needs one, or
-        may.
+        """Return the groups with defaults; none on an existing cluster. A GPU group is added if a pod needs or may need
+        one.
         """
         if is_existing(self._config):
             return {}
-        sections = frozenset((*PODS, ADOPTED)) - {finding.at[0] for finding in self.findings}
-        pods = pods_of(StackSettings.model_construct(None, **fields), sections)
-        gpus_needed = len(sections) <= len(PODS) or any(placed.pod.gpu.count for placed in pods)
+        unknown = not PODS_IN.keys().isdisjoint(finding.at[0] for finding in self.findings)
+        stack = StackSettings.model_construct(None, **fields)
+        gpus_needed = unknown or any(declared.pod.gpu.count for declared in declared_pods(stack, PODS_IN))
         cluster = fields["cluster"]
         default = Provisioner.CLUSTER_AUTOSCALER if cluster is None else cluster.provisioner
         return filled_groups(
             self._mapping(GROUPS), gpus_wanted=gpus_needed, provisioner=default, region=fields["region"]
         )
 
-    def _read_all(self, key: str, model: type[_Section], entries: Mapping[str, object]) -> dict[str, _Section]:
-        valid: dict[str, _Section] = {}
+    def _read_all(self, key: str, entries: Mapping[str, object]) -> dict[str, BaseModel]:
+        names, model = get_args(_type_of(key))
+        check_name = TypeAdapter[str](names)
+        valid: dict[str, BaseModel] = {}
         for name, value in entries.items():
-            self._check_name(key, name)
+            self._check_name(check_name, key, name)
             entry = self._read(model, value, (key, name))
             if entry is not None:
                 valid[name] = entry
         return valid
 
-    def _check_name(self, key: str, name: str) -> None:
+    def _check_name(self, names: TypeAdapter[str], key: str, name: str) -> None:
         try:
-            _NAMES[key].validate_python(name)
+            names.validate_python(name)
         except ValidationError as error:
             expected = error.errors(include_url=False)[0]["msg"]
             self.findings.append(
@@ -329,6 +261,11 @@ class Sections:
         except ValidationError as error:
             self.findings += findings_of(error, model, raw, at)
             return None
+
+
+def _type_of(section: str) -> Any:
+    """Return the type of a section: a model, or a mapping from names to models."""
+    return StackSettings.model_fields[FIELDS[section]].annotation
 
 
 def files_named(config: Mapping[str, object]) -> list[str]:
@@ -357,19 +294,29 @@ def without_secrets(value: object) -> Any:
 
 def _settled(stack: StackSettings) -> StackSettings:
     """Fill in what Ebbtide chooses: node groups and processors of pods, and time zones of schedules."""
-    groups, region, timezone = stack.node_groups, stack.region, stack.business_hours.timezone
     return stack.model_copy(
         update={
-            "workloads": {name: _on_kind(workload, groups) for name, workload in stack.workloads.items()},
-            "workers": {name: _placed(pool, groups, region) for name, pool in stack.workers.items()},
-            "jobs": {name: _placed(job, groups, region) for name, job in stack.jobs.items()},
-            "cron_jobs": {
-                name: _in_zone(_placed(job, groups, region), timezone) for name, job in stack.cron_jobs.items()
-            },
-            "ray": {name: _ray_placed(cluster, groups, region) for name, cluster in stack.ray.items()},
-            "services": {name: _served(name, service, groups) for name, service in stack.services.items()},
+            field: {name: _with_choices(name, entry, stack) for name, entry in named_entries(getattr(stack, field))}
+            for field in (FIELDS[section] for section in PODS)
         }
     )
+
+
+def _with_choices(name: str, entry: object, stack: StackSettings) -> object:
+    groups, region = stack.node_groups, stack.region
+    match entry:
+        case WorkloadSettings():
+            return _on_kind(entry, groups)
+        case ServiceSettings():
+            return _served(name, entry, groups)
+        case CronJobSettings():
+            return _in_zone(_placed(entry, groups, region), stack.business_hours.timezone)
+        case WorkerSettings() | JobSettings():
+            return _placed(entry, groups, region)
+        case RaySettings():
+            return _ray_placed(entry, groups, region)
+        case _:
+            return entry
 
 
 def _placed(pool: _Placed, groups: Mapping[str, NodeGroupSettings], region: str) -> _Placed:
@@ -389,14 +336,14 @@ def _placed(pool: _Placed, groups: Mapping[str, NodeGroupSettings], region: str)
     }
     settled = on_one_architecture(pool, usable.values())
     candidates = {name: group for name, group in usable.items() if suits(group, settled)}
-    # A Job is stopped and runs again when its template changes: the group that it selects says the processor as well.
+    # A Job is stopped and runs again when its template changes, so it gets no `arch`: its group implies the processor.
     runs_once = isinstance(pool, JobSettings) and not isinstance(pool, CronJobSettings)
     home = cheapest_group(size, _at_a_time(pool), candidates, region) or ""
     return (pool if runs_once else settled).model_copy(update={"node_group": home})
 
 
 def _at_a_time(pool: WorkerSettings | JobSettings | RayGroup) -> int:
-    """Return the maximum number of its pods."""
+    """Return the maximum number of concurrent pods."""
     return pool.parallelism if isinstance(pool, JobSettings) else pool.max
 
 

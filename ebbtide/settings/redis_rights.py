@@ -13,8 +13,8 @@ _COMMANDS = "+@all -@admin -@dangerous +info +client|list +client|unblock"
 
 
 def sender_rights(rule: str, settings: StackSettings) -> Sequence[str]:
-    """Return the words of an ACL rule, without login: the keys of all pools, and own keys that begin with the rule's
-    name and a colon.
+    """Return the words of an ACL rule without its login: rights on the keys of all pools, and on the user's own keys,
+    which begin with the rule's name and a colon.
     """
     adopted = [rule.pool for rule in settings.adopted.values() if rule.pool is not None]
     sources = [pool.source for pool in (*settings.workers.values(), *adopted)]

@@ -1,18 +1,18 @@
-"""Summarize a stack file in a few lines, to compare with what was meant."""
+"""Summarize a stack file in a few lines, for comparison with its author's intent."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.sections.adopted import AdoptedSettings
+from ebbtide.settings.sections.adopted import AdoptedSettings, selector_text
 from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.monitoring import MonitoringSettings, PrometheusKind
 from ebbtide.settings.sections.pods.pod import Gpu
 from ebbtide.settings.sections.serving.scale import FloorKind, ScaleSettings
 from ebbtide.settings.sections.week import format_week
-from ebbtide.units.counts import several
-from ebbtide.units.durations import format_duration
-from ebbtide.units.quantities import cpu_text, memory_text
+from ebbtide.text.counts import several
+from ebbtide.text.durations import format_duration
+from ebbtide.text.quantities import cpu_text, memory_text
 from ebbtide.vocabulary.labels import GPU_RESOURCE
 
 
@@ -73,7 +73,7 @@ def summary(settings: StackSettings) -> list[str]:
     for name, rule in settings.adopted.items():
         lines.append(
             f"adopted  {name}: {_number_of_pods(rule)} of {rule.namespace} with "
-            f"{_selector_text(rule.selector)}, {cpu_text(rule.cpu)} CPU, {memory_text(rule.memory)}{_gpus(rule.gpu)}"
+            f"{selector_text(rule.selector)}, {cpu_text(rule.cpu)} CPU, {memory_text(rule.memory)}{_gpus(rule.gpu)}"
         )
     lines += [
         f"planned  {o.pool}: {o.workers} workers from {o.at} for {format_duration(o.for_)}" for o in hours.overnight
@@ -88,10 +88,10 @@ def _watched(monitoring: MonitoringSettings) -> Iterator[str]:
         case PrometheusKind.EXISTING:
             yield f"watched  by the Prometheus in the namespace {monitoring.namespace}"
         case PrometheusKind.BUNDLED:
-            alerts = f"by {monitoring.alerts.receiver.kind}" if monitoring.alerts else "to nobody"
+            alerts = f"by {monitoring.alerts.receiver.kind}" if monitoring.alerts else "without a receiver"
             days = monitoring.kept_for.total_seconds() / 86_400
             yield (
-                f"watched  by a Prometheus of its own, {days:g} days in {memory_text(monitoring.storage_mib)}, alerts "
+                f"watched  by its own Prometheus, {days:g} days in {memory_text(monitoring.storage_mib)}, alerts "
                 f"{alerts}"
             )
 
@@ -117,10 +117,6 @@ def _number_of_pods(rule: AdoptedSettings) -> str:
         return f"{rule.pool.min} to {rule.pool.max} workers"
     usually = "" if rule.usually is None else "usually "
     return usually + several(rule.count, f"{rule.category} pod")
-
-
-def _selector_text(selector: Mapping[str, tuple[str, ...]]) -> str:
-    return ", ".join(f"{key}={' or '.join(values)}" for key, values in selector.items())
 
 
 def _calendar(settings: StackSettings) -> str:

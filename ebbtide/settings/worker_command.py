@@ -1,7 +1,7 @@
-"""The command of a pool's workers: the default one, and any command read as a shell, RQ, django-rq and Celery do.
+"""The command of a pool's workers: the default one, and a parser that reads any other as its shell and program do.
 
-Only certain knowledge is returned: a value that a shell or Kubernetes expands is None, several worker commands are
-none, and an unknown option hides the queues.
+Programs are RQ, django-rq and Celery. Only certain values are returned: a value that a shell or Kubernetes expands is
+None, several worker commands count as none, and an unknown option hides the queues.
 """
 
 import re
@@ -15,9 +15,9 @@ from ebbtide.settings.sections.workers import SourceKind, WorkerSettings
 
 SAFE_WORKER = "ebbtide.jobs.rq_worker.SafeWorker"
 
-# For RQ's stock worker, which looks after dead workers' jobs only between two pops, and a pop blocks for the worker's
-# time to live less 15 s: both must be short, or an abandoned job waits for minutes. The safe worker looks more often by
-# itself; its commands keep both arguments, since a change would restart the pods.
+# RQ's stock worker looks for dead workers' jobs only between two pops, and a pop blocks for the worker's time to live
+# less 15 s. Both must be short, or an abandoned job waits for minutes. The safe worker looks more often by itself; its
+# commands keep both arguments, since a change would restart the pods.
 _MAINTENANCE_SECONDS = 40
 _WORKER_TTL_SECONDS = 60
 
@@ -35,7 +35,7 @@ def worker_command(settings: WorkerSettings) -> list[str]:
     return ["rq", "worker", *worker_class, "--with-scheduler", *limits, *settings.source.queues]
 
 
-class Program(Flag):
+class WorkerProgram(Flag):
     RQ = auto()
     RQ_POOL = auto()  # `rq worker-pool`
     DJANGO_RQ = auto()
@@ -43,27 +43,27 @@ class Program(Flag):
     CELERY = auto()
 
 
-ANY_RQ = Program.RQ | Program.RQ_POOL | Program.DJANGO_RQ | Program.DJANGO_RQ_POOL
+ANY_RQ = WorkerProgram.RQ | WorkerProgram.RQ_POOL | WorkerProgram.DJANGO_RQ | WorkerProgram.DJANGO_RQ_POOL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
+class CommandOption:
     """An option of a program's command line. `names` has all spellings, the one to show first."""
 
-    programs: Program
+    programs: WorkerProgram
     names: tuple[str, ...]
     is_flag: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerCommand:
-    """One worker's command line. A value is None if it cannot be read, "" for a flag; the last one counts."""
+    """One worker's command line. A value is None if it cannot be read, "" for a flag; an option's last value counts."""
 
-    program: Program
+    program: WorkerProgram
     options: Mapping[str, str | None]  # by the option's first name
     arguments: tuple[str, ...] | None  # RQ's queues; None if they cannot be read
     variables: Mapping[str, str | None] = field(default_factory=dict[str, "str | None"])  # set in front of the program
-    behind_shell: bool = False  # a shell stays its parent, and passes no signal on
+    behind_shell: bool = False  # a shell remains its parent, and forwards no signal
 
 
 _UNREADABLE = re.compile(r"[$`*?]")
@@ -76,13 +76,13 @@ _SCRIPT_OPTION = re.compile(r"-[a-z]*c")
 _REDIRECTION = re.compile(r"[<>]+[&|]?|&>+")
 _OPERATOR = re.compile(r"[();&|]+")
 _ONE_OPERATOR = re.compile(r"&&|\|\||\|&|;;|.")
-"""Of several that touch each other, as in `);`."""
+"""One of several adjacent operators, as in `);`."""
 _TURNS_INTO_THE_LAST_COMMAND = ("bash", "zsh", "ksh")
 _DJANGO = ("manage.py", "django-admin", "django")
 
 
-def read_command(words: Sequence[str], options: Iterable[Option]) -> WorkerCommand | None:
-    """Return the only worker's command in the words of a container, or None."""
+def read_command(words: Sequence[str], options: Iterable[CommandOption]) -> WorkerCommand | None:
+    """Return the worker command in the words of a container; None if there is none, or more than one."""
     known = tuple(options)
     found = [command for command in (_parsed(*part, known) for part in _simple_commands(words)) if command is not None]
     return found[0] if len(found) == 1 else None
@@ -92,7 +92,7 @@ def read_command(words: Sequence[str], options: Iterable[Option]) -> WorkerComma
 
 
 def _simple_commands(words: Sequence[str]) -> Sequence[tuple[Sequence[str], bool]]:
-    """Return the simple commands, each with whether a shell stays its parent."""
+    """Return the simple commands, each with True if a shell remains its parent."""
     for place, shell in enumerate(map(_base, words)):
         if _SHELL.fullmatch(shell) and (script := _script_of(words[place + 1 :])) is not None:
             return _script(script, shell)
@@ -127,7 +127,7 @@ def _script(text: str, shell: str) -> Sequence[tuple[Sequence[str], bool]]:
         before, after = operators[place], operators[place + 1]
         in_child = {"|", "|&", "(", ")"} & {*before, *after} or "&" in after
         last = place == len(parts) - 1 and shell in _TURNS_INTO_THE_LAST_COMMAND
-        becomes = last and place not in redirected and part[:1] != ["time"]  # these two bring bash back at the end
+        becomes = last and place not in redirected and part[:1] != ["time"]  # bash acts after both, so it does not exec
         replaced = not in_child and ("exec" in part or becomes)
         commands.append((part, bool(shell) and not (replaced or trapped)))
     return commands
@@ -140,7 +140,7 @@ def _tokens(line: str) -> Sequence[str]:
 
 
 def _split(tokens: Sequence[str]) -> tuple[list[list[str]], list[list[str]], set[int]]:
-    """Return the words of each simple command, the operators around them, and which ones are redirected."""
+    """Return the words of each simple command, the operators around them, and the places of redirected commands."""
     parts: list[list[str]] = [[]]
     operators: list[list[str]] = [[]]
     redirected: set[int] = set()
@@ -168,14 +168,14 @@ def _split(tokens: Sequence[str]) -> tuple[list[list[str]], list[list[str]], set
 # --- the program ------------------------------------------------------------------------------------------------------
 
 
-def _parsed(words: Sequence[str], behind_shell: bool, options: Sequence[Option]) -> WorkerCommand | None:  # noqa: FBT001 - one of two results of the shell
+def _parsed(words: Sequence[str], behind_shell: bool, options: Sequence[CommandOption]) -> WorkerCommand | None:  # noqa: FBT001 - one of two results of the shell
     for place, word in enumerate(words):
         start = _start(words, place, _base(word))
         if start is not None:
             program, begin = start
             by_name = {name: option for option in options if program in option.programs for name in option.names}
             values, arguments, certain = _read_options(words[begin:], by_name)
-            if program is Program.CELERY and arguments[:1] != ("worker",):
+            if program is WorkerProgram.CELERY and arguments[:1] != ("worker",):
                 return None
             assigned = [match for match in map(_ASSIGNMENT.fullmatch, words[:place]) if match]
             variables = {match[1]: _readable(match[2]) for match in assigned}
@@ -189,21 +189,21 @@ def _parsed(words: Sequence[str], behind_shell: bool, options: Sequence[Option])
     return None
 
 
-def _start(words: Sequence[str], place: int, name: str) -> tuple[Program, int] | None:
+def _start(words: Sequence[str], place: int, name: str) -> tuple[WorkerProgram, int] | None:
     """Return the program that begins at this word, and the place of its first argument."""
     following = words[place + 1] if place + 1 < len(words) else ""
     if name in ("rq", "rq.cli") and following in ("worker", "worker-pool"):
-        return (Program.RQ if following == "worker" else Program.RQ_POOL), place + 2
+        return (WorkerProgram.RQ if following == "worker" else WorkerProgram.RQ_POOL), place + 2
     if name in ("rqworker", "rqworker-pool"):
         django = place > 0 and _base(words[place - 1]) in _DJANGO
         if name == "rqworker-pool":
-            return (Program.DJANGO_RQ_POOL, place + 1) if django else None
-        return (Program.DJANGO_RQ if django else Program.RQ), place + 1
-    return (Program.CELERY, place + 1) if name == "celery" else None
+            return (WorkerProgram.DJANGO_RQ_POOL, place + 1) if django else None
+        return (WorkerProgram.DJANGO_RQ if django else WorkerProgram.RQ), place + 1
+    return (WorkerProgram.CELERY, place + 1) if name == "celery" else None
 
 
 def _read_options(
-    words: Sequence[str], options: Mapping[str, Option]
+    words: Sequence[str], options: Mapping[str, CommandOption]
 ) -> tuple[Mapping[str, str | None], tuple[str, ...], bool]:
     """Return the values, the arguments, and whether all words could be read."""
     values: dict[str, str | None] = {}
@@ -221,7 +221,9 @@ def _read_options(
     return values, tuple(arguments), certain
 
 
-def _read_option(word: str, rest: Iterator[str], options: Mapping[str, Option], values: dict[str, str | None]) -> bool:
+def _read_option(
+    word: str, rest: Iterator[str], options: Mapping[str, CommandOption], values: dict[str, str | None]
+) -> bool:
     """Add the options of one word to the values; return False if one of them is unknown."""
     name, equals, value = word.partition("=")
     option = options.get(name)

@@ -1,4 +1,4 @@
 """Labels, time windows and config documents that provisioning and the controllers share.
 
-Standard library and tzdata only: this package is copied into the controller's image.
+It uses only the standard library and tzdata, since it is copied into the controller's image.
 """

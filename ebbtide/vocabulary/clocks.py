@@ -1,6 +1,6 @@
-"""When two clocks disagree."""
+"""The limit above which two clocks disagree."""
 
 from datetime import timedelta
 
 MAX_CLOCK_SKEW = timedelta(seconds=60)
-"""Clocks that differ by more disagree: nothing is decided by one of them alone, and their times are not compared."""
+"""Clocks that differ by more disagree: no decision relies on one of them, and their times are not compared."""

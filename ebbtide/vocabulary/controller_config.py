@@ -1,14 +1,14 @@
-"""The scaler's config document: pools, budgets, business hours and where the queues are.
+"""The scaler's config document: pools, budgets, business hours and the address of the queues.
 
 Schema 2: pools may have floors (planned overnight work). Schema 3: growth limits, drain targets, morning floors,
-Sentinels, a certificate authority, and the budgets that are never opened. Schema 4: budgets of adopted pods, which are
-in other namespaces, may have another name than the rule and may set `minAvailable`; adopted pools.
+Sentinels, a certificate authority, and the budgets that are never opened. Schema 4: adopted pools, and budgets of
+adopted pods. These budgets are in other namespaces, may have another name than their rule and may set `minAvailable`.
 """
 
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from ebbtide.vocabulary.documents import FORMER_KEY, KEY, OMIT_DEFAULT, Document, UnreadableConfig
+from ebbtide.vocabulary.documents import FORMER_KEY, KEY, OMIT_DEFAULT, SETTING, Document, UnreadableConfig
 from ebbtide.vocabulary.windows import BusinessHours, DisruptionWindow
 
 
@@ -16,8 +16,8 @@ from ebbtide.vocabulary.windows import BusinessHours, DisruptionWindow
 class Floor:
     """Planned work: at least `workers` from local time `at` (minutes) for `lasting`, every day."""
 
-    at: int
-    lasting: timedelta
+    at: int = field(metadata={SETTING: "minutes"})
+    lasting: timedelta = field(metadata={SETTING: "for_"})
     workers: int
 
 
@@ -25,7 +25,7 @@ class Floor:
 class Morning:
     """At least `workers` from `node_startup` before each opening until `lasting` after it."""
 
-    lasting: timedelta
+    lasting: timedelta = field(metadata={SETTING: "for_"})
     workers: int
 
 
@@ -33,11 +33,11 @@ class Morning:
 class CeleryKeys:
     """Names of Celery's keys, with Celery's defaults. Each queue has one list per priority step."""
 
-    prefix: str = ""  # global_keyprefix
+    prefix: str = field(default="", metadata={SETTING: "key_prefix"})  # global_keyprefix
     priorities: tuple[int, ...] = (0, 3, 6, 9)  # priority_steps; 0 is the list with the queue's plain name
     separator: str = "\x06\x16"  # sep
-    unacked: str = "unacked"  # unacked_key
-    unacked_index: str = "unacked_index"  # unacked_index_key
+    unacked: str = field(default="unacked", metadata={SETTING: "unacked_key"})
+    unacked_index: str = field(default="unacked_index", metadata={SETTING: "unacked_index_key"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,32 +47,33 @@ class PoolPolicy:
     name: str
     namespace: str
     deployment: str
-    source: str  # demand source kind: "rq", "celery" or "list"
-    queues: tuple[str, ...]
+    source: str = field(metadata={SETTING: "source.kind"})  # "rq", "celery" or "list"
+    queues: tuple[str, ...] = field(metadata={SETTING: "source.queues"})
     jobs_per_worker: int
-    min_workers: int = field(metadata={KEY: "min"})
-    max_workers: int = field(metadata={KEY: "max"})
-    # Demand must stay low this long before replicas fall, and be empty this long before zero.
+    min_workers: int = field(metadata={KEY: "min", SETTING: "min"})
+    max_workers: int = field(metadata={KEY: "max", SETTING: "max"})
+    # Demand must be low for this time before replicas are lowered, and zero for this time before they reach zero.
     stabilization_window: timedelta = field(metadata={FORMER_KEY: "calm"})
     longest_job: timedelta
-    safe_stop: bool  # SIGTERM to a worker never loses a job: the declared net under every scale-in
+    safe_stop: bool  # declares that SIGTERM to a worker never loses a job; every scale-down requires this
     floors: tuple[Floor, ...] = ()
     morning: Morning | None = None
     growth_per_minute: int | None = None  # workers that may be added in any minute; None: no limit
-    drain_within: timedelta | None = None  # jobs_per_worker was derived from it; a head that waits longer overrules
-    celery: CeleryKeys | None = None  # None: the defaults, or another kind
-    # Others write the Deployment: the pool shrinks only while its pods get `longest_job` to stop.
+    drain_within: timedelta | None = None  # source of jobs_per_worker, which counts as 1 if a job waits longer
+    # None: the defaults, or another kind.
+    celery: CeleryKeys | None = field(default=None, metadata={SETTING: "source.celery_keys"})
+    # Others write the Deployment: the pool shrinks only while the pods' grace period is at least `longest_job`.
     adopted: bool = field(default=False, metadata=OMIT_DEFAULT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetPolicy:
-    """A budget that the controller opens (1) and closes (0): of a flexible workload or of a pool with checkpoints."""
+    """A budget that the controller opens (1) and closes (0), of a flexible workload or a pool with checkpoints."""
 
-    name: str  # unique in the document: of the workload, the pool or the rule
+    name: str  # the workload's, the pool's or the rule's name, unique in the document
     namespace: str
     always: bool = False  # open in business hours, too: the pool's jobs may be interrupted at any time
-    # Name of the PodDisruptionBudget; None: the name.
+    # Name of the PodDisruptionBudget; None: the same as `name`.
     object_name: str | None = field(default=None, metadata=OMIT_DEFAULT)
     # `minAvailable` of the open budget of pods without a scale; None: the budget sets `maxUnavailable`.
     open_minimum: int | None = field(default=None, metadata=OMIT_DEFAULT)
@@ -85,9 +86,9 @@ class BudgetPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedisEndpoint:
-    """Address of the queues. The document never has the password: `password_env` names the variable that holds it.
+    """Address of the queues. The document never contains the password: `password_env` names its environment variable.
 
-    With `sentinels` ("host:port") they resolve the primary named `sentinel_service`, and `host` is not used.
+    If `sentinels` ("host:port") are given, they resolve the primary named `sentinel_service`, and `host` is not used.
     """
 
     host: str
@@ -107,16 +108,16 @@ class ControllerConfig(Document):
 
     customer: str
     hours: BusinessHours
-    closing_guard: timedelta
-    node_startup: timedelta
+    closing_guard: timedelta = field(metadata={SETTING: "controller.closing_guard"})
+    node_startup: timedelta = field(metadata={SETTING: "controller.node_startup"})
     resync: timedelta = field(metadata={FORMER_KEY: "sweep"})  # longest time between two readings
     redis: RedisEndpoint
     pools: tuple[PoolPolicy, ...]
     budgets: tuple[BudgetPolicy, ...]
-    never_opened: tuple[BudgetPolicy, ...] = ()  # fixed ones: the closer closes what an operator's maintenance left
+    never_opened: tuple[BudgetPolicy, ...] = ()  # fixed pods' budgets, closed if a maintenance left them open
 
     def check(self) -> None:
-        """The controller, its metrics and its reports identify pools and budgets by name."""
+        """Refuse repeated names: the controller, its metrics and its reports identify pools and budgets by name."""
         for key, policies in (("pools", self.pools), ("budgets", (*self.budgets, *self.never_opened))):
             names = [policy.name for policy in policies]
             if repeated := sorted({name for name in names if names.count(name) > 1}):

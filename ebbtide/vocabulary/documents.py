@@ -1,28 +1,33 @@
-"""Config documents: provisioning writes dataclasses as JSON text with `dump()`, a process reads them with `load()`.
+"""Config documents: provisioning fills dataclasses with `from_settings()` and writes them as JSON text with `dump()`; a
+process reads them with `load()`.
 
-A document is one JSON object whose keys are the fields in camelCase. Durations are seconds, times of day are minutes
-from local midnight, dates are ISO 8601. A field with a default may be missing and unknown keys are ignored, so that a
-process may be newer or older than its document.
+A document is one JSON object whose keys are the fields in camelCase. Durations are in seconds, times of day in minutes
+from local midnight, dates in ISO 8601. A field with a default may be missing, and unknown keys are ignored, so that a
+process may be newer or older than its document. A field has the value of the setting with its name, unless its metadata
+names another setting or provisioning calculates it.
 """
 
 import json
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import date, timedelta
 from functools import cache
+from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 KEY = "key"
-"""In a field's metadata: its key, where that is not the name in camelCase."""
+"""In a field's metadata: the JSON key, if it is not the field's name in camelCase."""
 FORMER_KEY = "former"
-"""In a field's metadata: the key that the release before wrote, which is also read."""
+"""In a field's metadata: the key that the previous release wrote, which is also read."""
+SETTING = "setting"
+"""In a field's metadata: the setting that the field copies, such as `source.queues`, if it has not the field's name."""
 OMIT_DEFAULT = {"omit": "default"}
 """Metadata of a field that is written only if it differs from its default: a new key changes no existing document."""
 
 
 class UnreadableConfig(ValueError):
-    """This version cannot read the document; the message says why."""
+    """This version cannot read the document; the message has the reason."""
 
 
 class Document:
@@ -30,15 +35,35 @@ class Document:
 
     __slots__ = ()
 
-    SCHEMA: ClassVar[int] = 0  # written into the document; this one and the one before are read. 0: no number
+    SCHEMA: ClassVar[int] = 0  # written into the document; this number and the previous one are read. 0: none
 
     def check(self) -> None:
-        """Raise `UnreadableConfig` for values that their types allow and the process cannot use."""
+        """Raise `UnreadableConfig` for values that have the right type but that the process cannot use."""
 
 
 _MALFORMED = (LookupError, TypeError, ValueError, OverflowError, RecursionError)
 _T = TypeVar("_T")
 _DocumentT = TypeVar("_DocumentT", bound=Document)
+
+
+def from_settings(kind: type[_T], settings: object, /, **calculated: object) -> _T:
+    """Return the dataclass `kind` with the `calculated` fields, and every other field copied from `settings`.
+
+    Where a field holds dataclasses, the settings there are copied in the same way. No field is left to its default, so
+    that none is forgotten. Raises AttributeError for a field without a setting, and TypeError for a value of another
+    type or a calculated value without a field.
+    """
+    values = dict(calculated)
+    for field in _fields(kind):
+        value = values[field.name] if field.name in values else attrgetter(field.setting)(settings)
+        values[field.name] = _field_value(field.hint, value, _copied)
+    return kind(**values)
+
+
+def _copied(hint: Any, value: Any) -> Any:
+    if is_dataclass(hint) and not isinstance(value, cast("type[Any]", hint)):
+        return from_settings(cast("type[Any]", hint), value)
+    return _checked(hint, value)
 
 
 def dump(config: Document) -> str:
@@ -48,7 +73,7 @@ def dump(config: Document) -> str:
 
 
 def load(kind: type[_DocumentT], text: str) -> _DocumentT:
-    """Raises `UnreadableConfig`."""
+    """Parse a document. Raises `UnreadableConfig`."""
     content, title = _parsed(text, kind.SCHEMA)
     try:
         config = decoded(kind, content)
@@ -61,7 +86,7 @@ def load(kind: type[_DocumentT], text: str) -> _DocumentT:
 
 
 def _parsed(text: str, schema: int) -> tuple[dict[str, Any], str]:
-    """Return the JSON object, and how messages call it."""
+    """Return the JSON object, and its name for messages."""
     try:
         content = cast("dict[str, Any]", json.loads(text))
         if not schema:
@@ -77,7 +102,7 @@ def _parsed(text: str, schema: int) -> tuple[dict[str, Any], str]:
 
 
 def encoded(value: Any) -> Any:
-    """Return a dataclass as JSON's own types, keys in camelCase. `/status` uses this form too."""
+    """Convert a dataclass to JSON types, with keys in camelCase. `/status` uses this form, too."""
     if is_dataclass(value):
         items = ((field, getattr(value, field.name)) for field in _fields(type(value)))
         return {field.keys[0]: encoded(item) for field, item in items if item != field.omitted}
@@ -92,27 +117,38 @@ def encoded(value: Any) -> Any:
 
 
 def decoded(kind: type[_T], content: Mapping[str, Any]) -> _T:
-    """Return the dataclass `kind` from the JSON object that `encoded` made of it."""
+    """Return the dataclass `kind` from a JSON object in the form of `encoded`."""
     values: dict[str, Any] = {}
     for field in _fields(kind):
         key = next((key for key in field.keys if key in content), field.keys[0])
         if field.required or key in content:
-            values[field.name] = _field_value(field.hint, content[key])
+            values[field.name] = _field_value(field.hint, content[key], _read)
     return kind(**values)
 
 
-def _field_value(hint: Any, value: Any) -> Any:
-    arguments = get_args(hint)
-    if get_origin(hint) in (Union, types.UnionType):
-        return None if value is None else _field_value(arguments[0], value)
-    if get_origin(hint) in (tuple, frozenset):
-        return get_origin(hint)(_field_value(arguments[0], entry) for entry in value)
+def _read(hint: Any, value: Any) -> Any:
     if is_dataclass(hint):
         return decoded(cast("type[Any]", hint), value)
     if hint is timedelta:
         return timedelta(seconds=value)
     if hint is date:
         return date.fromisoformat(value)
+    return _checked(hint, value)
+
+
+def _field_value(hint: Any, value: Any, convert: Callable[[Any, Any], Any]) -> Any:
+    """Return the value with `convert` applied to it, or to each entry of a tuple or set."""
+    arguments = get_args(hint)
+    if get_origin(hint) in (Union, types.UnionType):
+        return None if value is None else _field_value(arguments[0], value, convert)
+    if get_origin(hint) in (tuple, frozenset):
+        if isinstance(value, str):  # its letters would pass for entries
+            raise TypeError(f"wanted a list, found {value!r}")
+        return get_origin(hint)(_field_value(arguments[0], entry, convert) for entry in value)
+    return convert(hint, value)
+
+
+def _checked(hint: Any, value: Any) -> Any:
     if not isinstance(value, hint):
         raise TypeError(f"wanted {hint.__name__}, found {value!r}")
     return value
@@ -120,8 +156,9 @@ def _field_value(hint: Any, value: Any) -> Any:
 
 class _Field(NamedTuple):
     name: str
-    keys: tuple[str, ...]  # the first is written, all are read
+    keys: tuple[str, ...]  # the first key is written, all keys are read
     hint: Any
+    setting: str
     required: bool
     omitted: object  # the value that is not written
 
@@ -134,6 +171,7 @@ def _fields(kind: type[Any]) -> tuple[_Field, ...]:
             entry.name,
             _keys(entry.name, entry.metadata),
             hints[entry.name],
+            setting=entry.metadata.get(SETTING, entry.name),
             required=entry.default is MISSING,
             omitted=entry.default if OMIT_DEFAULT.items() <= entry.metadata.items() else MISSING,
         )

@@ -1,10 +1,10 @@
-"""The exporter's config document. It holds prices and the calendar's end, since the exporter's image has neither."""
+"""The exporter's config document. It contains prices and the calendar's end, which the exporter's image lacks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
-from ebbtide.vocabulary.documents import OMIT_DEFAULT, Document, UnreadableConfig
+from ebbtide.vocabulary.documents import OMIT_DEFAULT, SETTING, Document, UnreadableConfig
 from ebbtide.vocabulary.labels import NAMESPACE
 from ebbtide.vocabulary.windows import MINUTES_PER_DAY, wall_to_instant
 
@@ -40,13 +40,13 @@ class ExporterConfig(Document):
     hpa_namespaces: tuple[str, ...] = ()
     prices: tuple[Price, ...] = ()
     tls_endpoints: tuple[str, ...] = ()  # host:port
-    timezone: str = "UTC"
+    timezone: str = field(default="UTC", metadata={SETTING: "business_hours.timezone"})
     holidays_until: date | None = None  # last day with known holidays; None: no calendar
     adopted: tuple[AdoptedRule, ...] = field(default=(), metadata=OMIT_DEFAULT)
     workload_namespaces: tuple[str, ...] = field(default=(NAMESPACE,), metadata=OMIT_DEFAULT)
     """Namespaces of the stack's Deployments and StatefulSets that may sleep."""
     sleepers: tuple[str, ...] = field(default=(), metadata=OMIT_DEFAULT)
-    """Those with an entry, as "deployment ebbtide/api": the workload controller wakes them."""
+    """Deployments and StatefulSets that the workload controller wakes, in the form "deployment ebbtide/api"."""
 
     @property
     def dollars_per_hour(self) -> Mapping[str, float]:

@@ -1,7 +1,7 @@
 """Holds that an operator sets on one object: keep it up until an instant, or leave it alone until further notice.
 
-Both are annotations, so that they work without Ebbtide's commands and everyone sees them. An unreadable value holds,
-too: somebody wanted a hold, for an unknown time.
+Both are annotations, so that they work without Ebbtide's commands and everyone sees them. An unreadable value also
+counts as a hold: an operator wanted one, for an unknown time.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ def hold_of(annotations: Mapping[str, str]) -> Hold | None:
 
 
 def hold_until(annotations: Mapping[str, str], key: str) -> Hold | None:
-    """Return the hold of one annotation; an unreadable instant does not end."""
+    """Return the hold of one annotation; a hold with an unreadable instant does not end."""
     if key not in annotations:
         return None
     text = annotations[key]

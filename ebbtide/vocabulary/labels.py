@@ -22,14 +22,14 @@ EVENTS_OF_CLUSTER = "default"
 PREFIX = "ebbtide.dev/"
 
 WORKLOAD = PREFIX + "workload"
-"""Label of pods. A Deployment selects by it alone: selectors cannot change, and a workload may change its category."""
+"""Label of pods, and the only label by which a Deployment selects: selectors cannot change, but categories may."""
 CATEGORY = PREFIX + "category"
 NODE_GROUP = PREFIX + "node-group"
 """Label of nodes: the name of their group."""
 NODE_KIND = PREFIX + "node-kind"
 """Label of nodes: the kind of their group."""
 ADOPT = PREFIX + "adopt"
-"""Label of a pod in a team's namespace: with "no" the admission policy leaves the pod alone."""
+"""Label of a pod in a team's namespace: with "no" the admission policy does not change the pod."""
 GPU_RESOURCE = "nvidia.com/gpu"
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -45,17 +45,17 @@ MAINTENANCE_UNTIL = PREFIX + "maintenance-until"
 """Annotation on a fixed budget that an operator opened: the instant (RFC 3339) at which the maintenance ends."""
 
 SPEC = PREFIX + "spec"
-"""Annotation on a RayCluster: the desired spec as JSON. The controller decides when which part is written."""
+"""Annotation on a RayCluster: the desired spec as JSON. The controller decides when to write each part."""
 
 SLEEP = PREFIX + "sleep"
-"""Annotation on a workload that may sleep: when, and what wakes it, as JSON (`Sleep`)."""
+"""Annotation on a workload that may sleep: when it sleeps, and what wakes it, as JSON (`Sleep`)."""
 
 WAKE_UNTIL = PREFIX + "wake-until"
 """Annotation on the same objects: an instant (RFC 3339) until which the object stays awake, if `wake` has `manual`."""
 
 SLEEP_UNTIL = PREFIX + "sleep-until"
 """Annotation on a Deployment or StatefulSet that may sleep: an instant (RFC 3339) until which an operator lets it
-sleep, also in business hours."""
+sleep, even in business hours."""
 
 APPLY_UNTIL = PREFIX + "apply-until"
 """Annotation on a RayCluster: an instant (RFC 3339) until which a pending spec may interrupt running work."""

@@ -1,7 +1,7 @@
 """The two values of a NodePool's disruption budgets that Ebbtide writes.
 
-By day empty nodes may go and no other. In the window some nodes may be disrupted at a time. Both values are plain:
-Karpenter's schedules know neither time zones nor holidays.
+By day only empty nodes may be removed. In the window a limited number of nodes may be disrupted at a time. Neither
+value has a schedule: Karpenter's schedules support neither time zones nor holidays.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ Budgets: TypeAlias = Sequence[Mapping[str, Any]]
 
 
 def budgets_for(drains: int) -> Budgets:
-    """Return the value that lets `drains` nodes be disrupted at a time. With 0 only empty nodes may go."""
+    """Return the value that allows `drains` disrupted nodes at a time. With 0 only empty nodes may be removed."""
     return [{"nodes": str(drains), "reasons": ["Underutilized", "Drifted"]}, {"nodes": "100%", "reasons": ["Empty"]}]
 
 

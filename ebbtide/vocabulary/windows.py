@@ -2,16 +2,16 @@
 
 Rules, in the order they are applied:
 
-1. An interval belongs to the local date on which it starts; a closed date drops the intervals that start on it, and
-   a date with intervals of its own has these in place of its weekday's.
-2. A wall time that a clock change skips stands for the moment of the change. A wall time that happens twice stands
-   for its first occurrence where an interval starts and for its last where it ends. So an interval never has a hole,
-   and doubt widens the protected time.
-3. Touching and overlapping intervals are one; the hours are `open` from the start, inclusive, to the end, exclusive.
-4. Past the last date that the holiday list covers a day counts as an ordinary weekday.
+1. An interval belongs to the local date on which it starts. A closed date drops the intervals that start on it. A date
+   with its own intervals has these in place of its weekday's.
+2. A wall time that a clock change skips means the moment of the change. A wall time that occurs twice means the first
+   occurrence at the start of an interval, and the last occurrence at the end. So an interval never has a hole, and
+   ambiguity widens the protected time.
+3. Touching and overlapping intervals are merged. The hours are open from the start, inclusive, to the end, exclusive.
+4. After the last date that the holiday list covers, every day counts as an ordinary weekday.
 
-The disruption window is the closed time less its last `closing_guard`: evictions accepted in the last minutes of
-the night must have ended, and the pods restarted, when the day begins.
+The disruption window is the closed time minus its last `closing_guard`: when the day begins, evictions that were
+accepted in the last minutes of the night must have ended, and the pods must have restarted.
 
 Zones come from the pinned `tzdata` package and never from the host: a host's older database had other clock changes
 for Casablanca and Chisinau, and the same hours must mean the same instants in a preview and in the cluster.
@@ -28,12 +28,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import tzdata
 
 MINUTES_PER_DAY = 24 * 60
-_HORIZON_DAYS = 400  # how far ahead a change is looked for: longer than any year of holidays
+_HORIZON_DAYS = 400  # a change is searched within this time, which is longer than a year of holidays
 
 
 @lru_cache(maxsize=512)
 def zone_of(name: str) -> ZoneInfo:
-    """Return the zone of an IANA name. Raises `ZoneInfoNotFoundError` for an unknown name."""
+    """Return the zone with this IANA name. Raises `ZoneInfoNotFoundError` for an unknown name."""
     if name not in zone_names():
         raise ZoneInfoNotFoundError(f"no time zone is called {name!r}")
     with (files("tzdata") / "zoneinfo").joinpath(*name.split("/")).open("rb") as data:
@@ -53,7 +53,7 @@ def tzdata_version() -> str:
 
 @dataclass(frozen=True, slots=True, order=True)
 class WeeklyInterval:
-    """Minutes of local wall time from midnight of `weekday` (0 is Monday); `end` past 1440 lies on the next day."""
+    """Minutes of local wall time from midnight of `weekday` (0 is Monday); an `end` above 1440 is on the next day."""
 
     weekday: int
     start: int
@@ -68,9 +68,9 @@ class WeeklyInterval:
 
 @dataclass(frozen=True, slots=True, order=True)
 class DatedInterval:
-    """Minutes of local wall time from midnight of `day`, a working Saturday for example.
+    """Minutes of local wall time from midnight of `day`, for example a working Saturday.
 
-    It may be longer than 24 hours: from the earliest opening of a week to the end of its latest night.
+    The interval may be longer than 24 hours: from the earliest opening of a week to the end of its latest night.
     """
 
     day: date
@@ -84,7 +84,7 @@ class DatedInterval:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of open time: `start` inclusive, `end` exclusive, both UTC."""
+    """A period of open time: `start` inclusive, `end` exclusive, both UTC."""
 
     start: datetime
     end: datetime
@@ -100,18 +100,20 @@ class BusinessHours:
     open_dates: frozenset[DatedInterval] = frozenset()
     holidays_known_until: date | None = None
     _zone: ZoneInfo = field(init=False, repr=False, compare=False)
+    _spans: dict[date, tuple[Span, ...]] = field(init=False, repr=False, compare=False)  # a cache by local date
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_zone", zone_of(self.timezone))
+        object.__setattr__(self, "_spans", {})
 
     def is_open(self, instant: datetime) -> bool:
-        """True if `instant` (aware) is within business hours."""
+        """Return True if `instant` (aware) is within business hours."""
         at = instant.astimezone(UTC)
         span = self._span_around(at)
         return span is not None and span.start <= at
 
     def next_change(self, instant: datetime) -> datetime | None:
-        """Return the first instant after `instant` at which open and closed swap, in UTC, or None if they never do."""
+        """Return the first instant (UTC) after `instant` at which the hours open or close, or None if they never do."""
         at = instant.astimezone(UTC)
         span = self._span_around(at)
         if span is None:
@@ -132,7 +134,7 @@ class BusinessHours:
         last = self.local(stop).date() + timedelta(days=2)
         current: Span | None = None
         while day <= last:
-            for span in _spans_of_day(self, day):
+            for span in self._spans_of_day(day):
                 if current is not None and span.start <= current.end:
                     current = Span(current.start, max(current.end, span.end))
                     continue
@@ -155,11 +157,17 @@ class BusinessHours:
         )
 
     def knows_holidays_at(self, instant: datetime) -> bool:
-        """False past the end of the resolved holiday list; the controller then warns."""
+        """Return False after the end of the resolved holiday list; the controller then warns."""
         return self.holidays_known_until is None or self.local(instant).date() <= self.holidays_known_until
 
     def local(self, instant: datetime) -> datetime:
         return instant.astimezone(self._zone)
+
+    def _spans_of_day(self, day: date) -> tuple[Span, ...]:
+        spans = self._spans.get(day)
+        if spans is None:
+            spans = self._spans[day] = tuple(_spans_of_day(self, day))
+        return spans
 
     def _span_around(self, at: datetime) -> Span | None:
         """Return the span that contains `at`, or the next one."""
@@ -174,7 +182,7 @@ class DisruptionWindow:
     closing_guard: timedelta
 
     def is_open(self, instant: datetime) -> bool:
-        ahead = instant + self.closing_guard + timedelta.resolution  # hours shorter than the guard lie in between
+        ahead = instant + self.closing_guard + timedelta.resolution  # the span also covers hours shorter than the guard
         return next(self.hours.open_spans(instant, ahead), None) is None
 
     def next_change(self, instant: datetime) -> datetime | None:
@@ -196,17 +204,15 @@ class DisruptionWindow:
         return min((edge for edge in edges if edge is not None), default=None)
 
 
-@lru_cache(maxsize=4096)
-def _spans_of_day(hours: BusinessHours, day: date) -> tuple[Span, ...]:
-    spans: list[Span] = []
+def _spans_of_day(hours: BusinessHours, day: date) -> Iterator[Span]:
     for first, last in hours.intervals_on(day):
         start = wall_to_instant(hours.timezone, day, first, last=False)
         end = wall_to_instant(hours.timezone, day, last, last=True)
-        if start < end:  # a change can skip an interval altogether
-            spans.append(Span(start, end))
-    return tuple(spans)
+        if start < end:  # a clock change can skip an entire interval
+            yield Span(start, end)
 
 
+@lru_cache(maxsize=4096)
 def wall_to_instant(timezone: str, day: date, minutes: int, *, last: bool) -> datetime:
     """Return the UTC instant of a wall time, `minutes` after midnight of `day`; `last` picks the later of two
     occurrences.

@@ -1,7 +1,7 @@
 """The workload controller's config document, and the values of annotations on its objects.
 
-The document lists the objects; the desired state of an object is in its annotations, so that both are created and
-deleted together.
+The document lists the objects; an object's desired state is in its annotations, so that both are created and deleted
+together.
 """
 
 import json
@@ -12,12 +12,12 @@ from enum import StrEnum
 from typing import Any, cast
 
 from ebbtide.vocabulary.controller_config import BudgetPolicy
-from ebbtide.vocabulary.documents import OMIT_DEFAULT, Document, UnreadableConfig
+from ebbtide.vocabulary.documents import OMIT_DEFAULT, SETTING, Document, UnreadableConfig
 from ebbtide.vocabulary.labels import SLEEP, WORKLOADS
 from ebbtide.vocabulary.windows import BusinessHours, DisruptionWindow
 
 
-class When(StrEnum):
+class SleepWhen(StrEnum):
     NEVER = "never"
     IDLE = "idle"
     OUTSIDE_HOURS = "outsideBusinessHours"
@@ -25,20 +25,20 @@ class When(StrEnum):
 
 class Wake(StrEnum):
     BUSINESS_HOURS = "businessHours"
-    QUEUE = "queue"  # a pool of drivers asks for workers
+    QUEUE = "queue"  # a pool of drivers requests workers
     MANUAL = "manual"
 
 
 class Purpose(StrEnum):
     REST = "rest"
-    SPEC = "spec"  # so that a spec can be written that would interrupt it otherwise
+    SPEC = "spec"  # so that a spec can be written that would otherwise interrupt the cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sleep:
-    """When a workload sleeps: after being idle for `after`, and awake while one of `wake` holds."""
+    """Conditions for sleep: a workload sleeps after it was idle for `after`, and is awake while one of `wake` holds."""
 
-    when: When = When.NEVER
+    when: SleepWhen = SleepWhen.NEVER
     after: timedelta = timedelta(hours=2)
     wake: frozenset[Wake] = frozenset()
 
@@ -56,21 +56,21 @@ class RayPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedEvent:
-    """At least `pods` from local wall time `at` (minutes) of `day` on, for `lasting`: a promotion, a launch."""
+    """At least `pods` from local wall time `at` (minutes) on `day`, for `lasting`: for example, a product launch."""
 
     day: date
     at: int
-    lasting: timedelta
-    pods: int
+    lasting: timedelta = field(metadata={SETTING: "for_"})
+    pods: int = field(metadata={SETTING: "min"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedNight:
-    """At least `pods` from local wall time `at` (minutes) on, for `lasting`, every day, closed or not."""
+    """At least `pods` from local wall time `at` (minutes), for `lasting`, every day, closed or not."""
 
-    at: int
-    lasting: timedelta  # at most a day
-    pods: int
+    at: int = field(metadata={SETTING: "minutes"})
+    lasting: timedelta = field(metadata={SETTING: "for_"})  # at most a day
+    pods: int = field(metadata={SETTING: "min"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +79,9 @@ class FloorPolicy:
 
     name: str  # of the autoscaler, and of the pods that it scales
     namespace: str
-    keda: bool  # a ScaledObject of KEDA, and not a HorizontalPodAutoscaler
-    least: int
-    most: int
+    keda: bool  # True: KEDA's ScaledObject; False: a HorizontalPodAutoscaler
+    least: int = field(metadata={SETTING: "min"})
+    most: int = field(metadata={SETTING: "max"})
     lead: timedelta  # time to start a node and a pod: a floor begins this long before it is needed
     open: int | None = None  # pods during business hours
     events: tuple[PlannedEvent, ...] = ()
@@ -97,9 +97,9 @@ def subject_of(kind: str, namespace: str, name: str) -> str:
 class SleepPolicy:
     """One Deployment or StatefulSet with `replicas` pods while it is awake, and `asleep` pods while it sleeps.
 
-    It is awake from `lead` before business hours until `after` their end, and for each planned night. With
-    `idle_after` it is also awake until it has been idle for so long. With `never` it is always awake: its number is
-    raised while the workload controller owns it, and left alone otherwise.
+    It is awake from `lead` before business hours until `after` their end, and during each planned night. With
+    `idle_after` it is also awake until it has been idle for this time. With `never` it is always awake: while the
+    workload controller owns the number of pods, it raises the number, and otherwise it leaves the number alone.
     """
 
     name: str
@@ -108,11 +108,11 @@ class SleepPolicy:
     replicas: int
     asleep: int
     lead: timedelta  # time to start a node and a pod
-    after: timedelta = timedelta()
+    after: timedelta = field(default=timedelta(), metadata={SETTING: "delay"})
     manual: bool = True  # an operator may wake it
     overnight: tuple[PlannedNight, ...] = ()
-    idle_after: timedelta | None = field(default=None, metadata=OMIT_DEFAULT)
-    hub: str = field(default="", metadata=OMIT_DEFAULT)  # the URL of its JupyterHub, if it is one
+    idle_after: timedelta | None = field(default=None, metadata={**OMIT_DEFAULT, SETTING: "idle_for"})
+    hub: str = field(default="", metadata=OMIT_DEFAULT)  # the hub's URL, if the workload is a JupyterHub
     hub_token_file: str | None = field(default=None, metadata=OMIT_DEFAULT)
     never: bool = field(default=False, metadata=OMIT_DEFAULT)
 
@@ -127,7 +127,7 @@ class SleepPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePoolPolicy:
-    """One NodePool of Karpenter, in which `drains` nodes may be disrupted at a time while its window is open."""
+    """One NodePool of Karpenter, in which `drains` nodes may be disrupted at a time while the window is open."""
 
     name: str
     drains: int
@@ -143,16 +143,16 @@ class WorkloadsConfig(Document):
     floors: tuple[FloorPolicy, ...] = ()
     sleepers: tuple[SleepPolicy, ...] = field(default=(), metadata=OMIT_DEFAULT)
     prometheus: str = field(default="", metadata=OMIT_DEFAULT)
-    """URL that shows whether sleepers are idle."""
+    """URL of the Prometheus that shows whether sleepers are idle."""
     node_pools: tuple[NodePoolPolicy, ...] = field(default=(), metadata=OMIT_DEFAULT)
     drain_guard: timedelta = field(default=timedelta(), metadata=OMIT_DEFAULT)
-    """Time before opening at which NodePools close, long enough for drains under way: pods' budgets close later."""
+    """Time before opening at which NodePools close, long enough for drains in progress; pods' budgets close later."""
     budgets: tuple[BudgetPolicy, ...] = field(default=(), metadata=OMIT_DEFAULT)
     """The pods' budgets that open in the window. NodePools open after them."""
 
     @property
     def drain_window(self) -> DisruptionWindow:
-        """Return the window of NodePools."""
+        """Return the time in which NodePools are open."""
         return DisruptionWindow(hours=self.hours, closing_guard=self.drain_guard)
 
     def check(self) -> None:
@@ -173,9 +173,7 @@ def dump_sleep(sleep: Sleep) -> str:
 
 
 def sleep_of(annotations: Mapping[str, str]) -> Sleep:
-    """Return the sleep of an object's annotations, by default never. Raises ValueError, which names the value and an
-    example.
-    """
+    """Return the `Sleep` of an object's annotations, by default never. Raises ValueError with value and example."""
     if SLEEP not in annotations:
         return Sleep()
     text = annotations[SLEEP]
@@ -188,7 +186,7 @@ def sleep_of(annotations: Mapping[str, str]) -> Sleep:
             or not 0 <= after < timedelta.max.total_seconds()
         ):
             raise TypeError(f"afterSeconds {after!r}")
-        return Sleep(when=When(fields["when"]), after=timedelta(seconds=after), wake=frozenset(map(Wake, wake)))
+        return Sleep(when=SleepWhen(fields["when"]), after=timedelta(seconds=after), wake=frozenset(map(Wake, wake)))
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         example = '{"when": "idle", "afterSeconds": 7200, "wake": ["queue"]}'
         raise ValueError(f"{SLEEP} is {text[:200]!r} ({error}): wanted for example {example}") from None

@@ -26,7 +26,7 @@ def slipped(fault: Fault) -> tuple[Resource, ...]:
 def test_the_policies_say_what_the_page_says_of(fault: Fault) -> None:
     new = _judged(fault.stack, slipped(fault)) - _sound(fault.stack)
 
-    assert {result.id for result in new} == ({fault.policy} if fault.policy else set())
+    assert {result.code for result in new} == ({fault.policy} if fault.policy else set())
 
 
 @pytest.mark.aws

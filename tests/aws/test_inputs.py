@@ -9,7 +9,7 @@ from tests.aws.support.provider import Provider
 from tests.aws.support.stacks import of_aws, recorded, stacks
 from tests.paths import ROOT
 
-pytestmark = [pytest.mark.aws, pytest.mark.timeout(600)]  # the first test waits for all recordings
+pytestmark = pytest.mark.aws
 
 
 @pytest.fixture(scope="module")

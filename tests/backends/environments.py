@@ -37,7 +37,7 @@ def environment(name: str, home: Path | None = None) -> Path:
 
 def _run(name: str, *command: str) -> None:
     try:
-        subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
+        subprocess.run(command, check=True, capture_output=True, text=True)
     except (OSError, subprocess.SubprocessError) as error:
         said = getattr(error, "stderr", None) or str(error)
         last = str(said).strip().splitlines()[-1:] or ["no output"]

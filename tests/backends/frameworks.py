@@ -170,7 +170,7 @@ class Scene:
     def control(self, *command: str) -> None:
         """Change a running Celery worker, as `celery control` does."""
         program = [str(self._programs / "celery"), "-A", "celery_app", "control", *command]
-        subprocess.run(program, env=self.variables(), check=True, capture_output=True, timeout=60)
+        subprocess.run(program, env=self.variables(), check=True, capture_output=True)
 
     def somebody_pops(self) -> bool:
         """Blocked on the queue now; asked twice, since Celery blocks for a second at a time and then again."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.backends.frameworks import BEGUN, FRAMEWORKS, QUEUE, Scene
-from tests.builders.redis import wait_until
+from tests.builders.redis import DEADLINE, wait_until
 
 pytestmark = pytest.mark.backends
 
@@ -40,7 +40,7 @@ def test_told_to_stop_a_task_pauses_and_another_worker_goes_on_where_it_was(scen
 
     worker.send_signal(signal.SIGTERM)
 
-    assert worker.wait(20) == 0
+    assert worker.wait(DEADLINE) == 0
     waiting: list[bytes] = scene.client.lrange(QUEUE, 0, -1)  # pyright: ignore[reportAssignmentType] - bytes client
     assert len(waiting) == 2
     assert b'"redelivered": true' in waiting[-1]  # the end that is taken from next
@@ -101,4 +101,15 @@ def test_no_task_is_taken_until_the_store_can_be_used(scene: Scene, tmp_path: Pa
     assert begun(scene) == []
 
     worker.send_signal(signal.SIGTERM)
-    assert worker.wait(10) == 0
+    assert worker.wait(DEADLINE) == 0
+
+
+@hooked
+def test_a_task_that_is_run_in_place_is_no_job_and_ends(scene: Scene) -> None:
+    """`apply()` and `task_always_eager` have no message, and so no delivery tag."""
+    line = "import celery_app; celery_app.job.apply(('a', 0.0), throw=True)"
+    program = str(Path(scene.command()[0]).with_name("python"))
+
+    subprocess.run([program, "-c", line], env=scene.variables(), check=True)
+
+    assert scene.ended("a")

@@ -89,7 +89,7 @@ def test_delayed_tasks_that_are_due_at_once_are_done_one_by_one_by_the_worker_th
     scene.worker()
     for number in range(5):
         scene.enqueue((str(number), 2), countdown=2)
-    wait_until(lambda: scene.begun("0"), "the first to begin", limit=20)
+    wait_until(lambda: scene.begun("0"), "the first to begin")
     wait_until(lambda: reports(scene, "active", "1"), "the report")
 
     assert scene.client.hlen("unacked") >= 4
@@ -232,7 +232,7 @@ def test_options_of_a_running_worker_are_a_condition_whatever_the_application_sa
 def test_a_worker_that_reads_from_another_broker_is_a_condition(scene: Scene) -> None:
     scene.start(CELERY_BROKER_READ_URL=scene.url.replace("/0", "/1"))
 
-    wait_until(lambda: "another broker (broker_read_url)" in known(scene).warning, "the report", limit=20)
+    wait_until(lambda: "another broker (broker_read_url)" in known(scene).warning, "the report")
 
 
 @hooked
@@ -244,9 +244,9 @@ def test_what_remote_control_changes_is_a_condition_while_it_lasts(scene: Scene)
     scene.control("pool_grow", "2")
     scene.control("add_consumer", "mail")
 
-    wait_until(lambda: "serves mail, train, and the pool counts train" in known(scene).warning, "its queues", limit=20)
-    wait_until(lambda: "runs 3 tasks at once" in known(scene).warning, "its processes", limit=20)
+    wait_until(lambda: "serves mail, train, and the pool counts train" in known(scene).warning, "its queues")
+    wait_until(lambda: "runs 3 tasks at once" in known(scene).warning, "its processes")
 
     scene.control("cancel_consumer", "mail")
 
-    wait_until(lambda: "serves" not in known(scene).warning, "its own queue alone", limit=20)
+    wait_until(lambda: "serves" not in known(scene).warning, "its own queue alone")

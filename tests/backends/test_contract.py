@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from tests.backends.frameworks import FRAMEWORKS, MISSPELT, POD, QUEUE, Scene
-from tests.builders.redis import wait_until
+from tests.builders.redis import DEADLINE, wait_until
 
 LISTS = (QUEUE, f"rq:queue:{QUEUE}")  # one framework's name of the queue or the other's
 
@@ -70,7 +70,7 @@ def test_a_worker_that_left_is_no_longer_idle(scene: Scene) -> None:
 
     worker.send_signal(signal.SIGTERM)
 
-    assert worker.wait(20) == 0
+    assert worker.wait(DEADLINE) == 0
     assert scene.read().idle == frozenset()
 
 
@@ -106,7 +106,7 @@ def test_a_job_popped_a_moment_before_the_signal_is_not_lost(scene: Scene) -> No
     worker.send_signal(signal.SIGTERM)
     os.killpg(worker.pid, signal.SIGCONT)
 
-    assert worker.wait(20) == 0
+    assert worker.wait(DEADLINE) == 0
     assert scene.ended("a") or scene.read().waiting == 1
 
 
@@ -118,7 +118,7 @@ def test_a_running_job_ends_before_its_worker_leaves_and_the_next_one_waits(scen
 
     worker.send_signal(signal.SIGTERM)
 
-    assert worker.wait(20) == 0
+    assert worker.wait(DEADLINE) == 0
     assert (scene.ended("a"), scene.begun("b")) == (True, False)
     assert scene.read().waiting == 1
 
@@ -129,7 +129,7 @@ def test_an_idle_worker_leaves_when_told(scene: Scene) -> None:
 
     worker.send_signal(signal.SIGTERM)
 
-    assert worker.wait(20) == 0
+    assert worker.wait(DEADLINE) == 0
 
 
 @every
@@ -138,7 +138,7 @@ def test_a_queue_that_nothing_ever_used_is_told_from_an_empty_one(scene: Scene) 
     scene.enqueue(("a", 0))
     wait_until(lambda: scene.ended("a"), "the job to end")
     worker.send_signal(signal.SIGTERM)
-    assert worker.wait(20) == 0
+    assert worker.wait(DEADLINE) == 0
 
     used, other = scene.read(), scene.read(MISSPELT)
 

@@ -33,7 +33,7 @@ from tests.backends.frameworks import (
     Scene,
 )
 from tests.builders.controllers import NOON, config, pool_policy
-from tests.builders.redis import wait_until
+from tests.builders.redis import DEADLINE, wait_until
 
 pytestmark = pytest.mark.backends
 
@@ -111,7 +111,7 @@ def test_rq_worker_that_ends_gives_up_the_lock_of_a_scheduler_that_does_not_stop
 
     ending.send_signal(signal.SIGTERM)
 
-    assert ending.wait(30) == 0
+    assert ending.wait(DEADLINE) == 0
     assert scene.client.get(SCHEDULER_LOCK) is None
 
 
@@ -122,7 +122,7 @@ def test_rq_worker_that_ends_keeps_the_lock_of_another(scene: Scene) -> None:
 
     ending.send_signal(signal.SIGTERM)
 
-    assert ending.wait(30) == 0
+    assert ending.wait(DEADLINE) == 0
     assert scene.client.get(SCHEDULER_LOCK) == b"another's"
 
 
@@ -136,12 +136,12 @@ def test_rq_idle_worker_takes_the_scheduling_over_from_one_that_ended(scene: Sce
     wait_until(lambda: scene.client.info("clients")["blocked_clients"] == 2, "its pop")  # pyright: ignore[reportIndexIssue] - no future
 
     os.killpg(leader.pid, end)  # the scheduler gets the signal, too
-    leader.wait(30)
+    leader.wait(DEADLINE)
     if end is signal.SIGKILL:
         scene.client.expire(SCHEDULER_LOCK, 1)  # in place of the 61 s that RQ gives it
     Queue(QUEUE, connection=scene.client).enqueue_at(datetime.now(UTC), "rq_app.job", "due", 0)
 
-    wait_until(lambda: scene.ended("due"), "the job that is due", limit=30)
+    wait_until(lambda: scene.ended("due"), "the job that is due")
     assert scene.client.get(SCHEDULER_LOCK) not in (None, leading)
 
 
@@ -179,7 +179,7 @@ def test_rq_that_was_not_tried_is_refused_before_the_first_pop_in_one_line(scene
     prefix = {"RQ_KEY_PREFIX": "acme"} if fault == "another prefix" else {}
     code = f"{other}import sys; from rq.cli import main; sys.argv = {[program, *options]!r}; main()"
     done = subprocess.run(
-        [python, "-c", code], env=scene.variables(**prefix), capture_output=True, text=True, timeout=60, check=False
+        [python, "-c", code], env=scene.variables(**prefix), capture_output=True, text=True, check=False
     )
 
     assert done.returncode == 1
@@ -201,7 +201,7 @@ def test_rq_stock_worker_strands_a_job_popped_a_moment_before_the_signal(scene: 
     scene.enqueue(("a", 0))
     worker.send_signal(signal.SIGTERM)
     os.killpg(worker.pid, signal.SIGCONT)
-    worker.wait(20)
+    worker.wait(DEADLINE)
 
     assert not scene.begun("a")
     assert (scene.read().waiting, scene.read().in_transit) == (0, 1)  # why it must not declare a safe stop
@@ -277,7 +277,7 @@ def test_celery_task_for_later_is_on_the_list_again_when_its_worker_leaves(scene
 
     worker.send_signal(signal.SIGTERM)
 
-    assert worker.wait(20) == 0
+    assert worker.wait(DEADLINE) == 0
     assert (scene.client.llen(QUEUE), scene.client.hlen("unacked")) == (1, 0)
     assert scene.read().in_flight == 0  # it is due in an hour
 
@@ -316,7 +316,7 @@ def test_celery_worker_that_is_told_to_stop_takes_no_further_task_into_its_hands
 
     wait_until(lambda: scene.read().waiting == 1, "the task to be on the list again")
     assert not scene.ended("a")
-    assert worker.wait(20) == 0
+    assert worker.wait(DEADLINE) == 0
     assert scene.ended("a")
     assert not scene.begun("b")
 
@@ -351,7 +351,7 @@ def test_list_payload_of_a_dead_consumer_is_stale_and_another_puts_it_back(scene
 
     assert (scene.read().running, scene.read().stale) == (0, 1)
     scene.start(TEST_NAME="second")
-    wait_until(lambda: scene.client.lrange("train:processing:second", 0, -1), "the other to take it", limit=40)
+    wait_until(lambda: scene.client.lrange("train:processing:second", 0, -1), "the other to take it")
     assert (scene.read().stale, scene.read().running) == (0, 1)
 
 

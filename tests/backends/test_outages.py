@@ -10,7 +10,7 @@ import pytest
 
 from tests.backends.environments import NoEnvironment
 from tests.backends.frameworks import CELERY_PREFORK, CELERY_SOLO, LIST_WORKER, RQ_SAFE, Framework, OutageScene
-from tests.builders.redis import wait_until
+from tests.builders.redis import DEADLINE, wait_until
 from tests.counts import count
 
 pytestmark = pytest.mark.backends
@@ -45,12 +45,12 @@ def test_a_job_that_runs_and_ends_while_redis_is_away_is_run_once(scene: OutageS
         wait_until(lambda: scene.stage.ended(1), "the job to end")
         time.sleep(2)
 
-    wait_until(lambda: scene.stage.asked(lambda _: scene.read().in_flight == 0), "the job to be settled", limit=40)
+    wait_until(lambda: scene.stage.asked(lambda _: scene.read().in_flight == 0), "the job to be settled")
     scene.enqueue(("2", 0))
-    wait_until(lambda: scene.stage.ended(2), "the same worker to do the next job", limit=40)
+    wait_until(lambda: scene.stage.ended(2), "the same worker to do the next job")
     assert worker.poll() is None
     worker.send_signal(signal.SIGTERM)
-    assert worker.wait(20) == 0
+    assert worker.wait(DEADLINE) == 0
     assert len(scene.stage.turns(1)) == 1
 
 
@@ -71,7 +71,7 @@ def test_a_task_with_a_checkpoint_that_ends_while_redis_is_away_does_not_fail(
         wait_until(lambda: scene.stage.ended(1), "the job to end")
         time.sleep(2)
 
-    wait_until(lambda: scene.stage.asked(lambda _: scene.read().in_flight == 0), "the job to be settled", limit=40)
+    wait_until(lambda: scene.stage.asked(lambda _: scene.read().in_flight == 0), "the job to be settled")
     assert "raised unexpected" not in log.read_text()
     assert len(scene.stage.turns(1)) == 1
 
@@ -87,7 +87,7 @@ def test_a_job_is_run_once_however_often_the_connection_breaks(scene: OutageScen
             time.sleep(1.5)
 
     wait_until(lambda: scene.stage.ended(1), "the job to end")
-    wait_until(lambda: scene.read().in_flight == 0, "the job to be settled", limit=40)
+    wait_until(lambda: scene.read().in_flight == 0, "the job to be settled")
     assert worker.poll() is None
     assert len(scene.stage.turns(1)) == 1
 
@@ -99,7 +99,7 @@ def test_told_to_stop_while_redis_is_away_a_worker_without_a_job_leaves(scene: O
     with scene.stage.outage("killed"):
         time.sleep(2)
         worker.send_signal(signal.SIGTERM)
-        worker.wait(30)
+        worker.wait(DEADLINE)
 
 
 # Celery's prefork pool is busy connecting anew then, and leaves its task to run again: docs/reference/backends.md.
@@ -116,14 +116,13 @@ def test_told_to_stop_while_redis_is_away_a_worker_settles_its_job_first(scene: 
         time.sleep(2)
         assert worker.poll() is None
 
-    worker.wait(40)
+    worker.wait(DEADLINE)
     # A report that could not be taken back counts until it expires.
-    wait_until(lambda: scene.read().in_flight == 0, "the job to be settled", limit=40)
+    wait_until(lambda: scene.read().in_flight == 0, "the job to be settled")
     assert len(scene.stage.turns(1)) == 1
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("framework", [RQ_SAFE, LIST_WORKER], ids=lambda framework: framework.name)
 def test_a_job_that_outlives_its_heartbeats_in_an_outage_is_not_given_to_the_worker_beside(scene: OutageScene) -> None:
     scene.worker(TEST_NAME="first")
@@ -136,5 +135,5 @@ def test_a_job_that_outlives_its_heartbeats_in_an_outage_is_not_given_to_the_wor
         time.sleep(count(full=92, part=40))  # RQ's patience is 90 s, that of the list worker 30 s
 
     wait_until(lambda: scene.stage.ended(1), "the job to end", limit=100)
-    wait_until(lambda: scene.read().in_flight == 0, "the job to be settled", limit=40)
+    wait_until(lambda: scene.read().in_flight == 0, "the job to be settled")
     assert len(scene.stage.turns(1)) == 1

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.backends.frameworks import BEGUN, CELERY_PREFORK, CELERY_SOLO, LIST_WORKER, QUEUE, Scene
-from tests.builders.redis import wait_until
+from tests.builders.redis import DEADLINE, wait_until
 
 pytestmark = pytest.mark.backends
 
@@ -45,7 +45,7 @@ def test_a_required_checkpoint_that_is_never_opened_fails_the_job_with_one_line(
 
     scene.enqueue(("waits", 600.0), ("next", 0.0))
 
-    wait_until(lambda: "next all" in begun(scene), "the same worker to go on with the next job", limit=30)
+    wait_until(lambda: "next all" in begun(scene), "the same worker to go on with the next job")
     assert "waits all" not in begun(scene)
     assert "has opened no checkpoint within 1 s, and its pool requires one" in log.read_text()
     wait_until(lambda: scene.client.hlen("unacked") == 0, "its message to be acknowledged")
@@ -60,21 +60,21 @@ def test_three_hard_ends_of_a_task_without_a_new_checkpoint_fail_it(scene: Scene
 
     scene.enqueue((name, 0.0), ("next", 0.0))
 
-    wait_until(lambda: HOPELESS in log.read_text(), "the task to fail", limit=30)
-    wait_until(lambda: "next all" in begun(scene), "the next task", limit=30)
+    wait_until(lambda: HOPELESS in log.read_text(), "the task to fail")
+    wait_until(lambda: "next all" in begun(scene), "the next task")
     assert begun(scene).count(name) == 3
-    wait_until(lambda: not scene.client.hlen("unacked"), "both to be acknowledged", limit=30)
+    wait_until(lambda: not scene.client.hlen("unacked"), "both to be acknowledged")
 
 
 @on(LIST_WORKER)
 def test_three_hard_ends_of_a_payload_without_a_new_checkpoint_fail_it(scene: Scene, log: Path) -> None:
     scene.enqueue(("dies", 0.0))
     for _ in range(3):
-        scene.start(TEST_NAME="me").wait(30)
+        scene.start(TEST_NAME="me").wait(DEADLINE)
 
     scene.start(TEST_NAME="me")
 
-    wait_until(lambda: scene.client.llen(f"{QUEUE}:failed") == 1, "the payload to fail", limit=30)
+    wait_until(lambda: scene.client.llen(f"{QUEUE}:failed") == 1, "the payload to fail")
     assert HOPELESS in log.read_text()
     assert scene.client.llen(QUEUE) == 0
 
@@ -85,4 +85,4 @@ def test_a_task_that_fails_and_is_retried_has_ended_hard_never(scene: Scene) -> 
 
     scene.enqueue(("fails", 0.0))
 
-    wait_until(lambda: "fails all" in begun(scene), "its fifth attempt", limit=30)
+    wait_until(lambda: "fails all" in begun(scene), "its fifth attempt")

@@ -14,7 +14,7 @@ from tests.backends.frameworks import (
     Framework,
     Scene,
 )
-from tests.builders.redis import wait_until
+from tests.builders.redis import DEADLINE, wait_until
 from tests.redis_faults.rights import make_user
 
 pytestmark = [
@@ -52,5 +52,5 @@ def test_workers_and_controller_need_no_other_rights(scene: Scene) -> None:
     wait_until(lambda: scene.read().in_flight == 0, "nothing in flight")
     assert scene.read().seen_before
     worker.terminate()
-    assert worker.wait(20) == 0
+    assert worker.wait(DEADLINE) == 0
     assert refusals(scene) == []

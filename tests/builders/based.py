@@ -56,8 +56,8 @@ class BasedProject:
         Pulumi adds the project's keys.
         """
         config = dict(self._project_values()) | yaml.safe_load((self.root / STACK).read_text())["config"]
-        beside = files_in(self.root / "stacks")
-        return settings_of_texts(pulumi_texts(config), stack="acme", file=STACK, beside=beside)
+        reader = files_in(self.root / "stacks")
+        return settings_of_texts(pulumi_texts(config), stack="acme", file=STACK, reader=reader)
 
     def _project_values(self) -> Mapping[str, Any]:
         file = self.root / "Pulumi.yaml"

@@ -4,9 +4,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ebbtide.simulator.cluster import AutoscalerFlags, ClusterModel, GroupModel, Node, Pod, StopReason, WorkloadModel
-from ebbtide.simulator.cluster.karpenter import DisruptionBudget, NodePoolModel, TypeModel
-from ebbtide.simulator.timeline import Timeline
+from ebbtide.lab.simulator.cluster import (
+    AutoscalerFlags,
+    ClusterModel,
+    GroupModel,
+    Node,
+    Pod,
+    StopReason,
+    WorkloadModel,
+)
+from ebbtide.lab.simulator.cluster.karpenter import DisruptionBudget, NodePoolModel, TypeModel
+from ebbtide.lab.simulator.timeline import Timeline
 
 QUICK = AutoscalerFlags(
     scan_interval_s=1,

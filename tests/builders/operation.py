@@ -61,7 +61,7 @@ class Process:
     def get(self, path: str) -> tuple[int, str]:
         """HTTP status and text; 0 while nothing listens."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}{path}", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}{path}", timeout=30) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:

@@ -7,7 +7,8 @@ from html.parser import HTMLParser
 
 from markdown_it import MarkdownIt
 
-from ebbtide.policies.rule import PolicyResult, Severity
+from ebbtide.findings import Severity
+from ebbtide.policies.rule import PolicyResult
 from ebbtide.preview.document import (
     Amounts,
     ChangeKind,
@@ -16,7 +17,6 @@ from ebbtide.preview.document import (
     CostLine,
     CustomerPreview,
     Danger,
-    DangerCode,
     FieldChange,
     OwnedRow,
     PreviewDocument,
@@ -34,9 +34,7 @@ NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 def danger(
     what: str = "replaces node group flexible-a", severity: Severity = Severity.WARNING, fix: str = "add a group"
 ) -> Danger:
-    return Danger(
-        code=DangerCode.NODE_GROUP_LOST, severity=severity, what=what, impact="up to 20 nodes; 4 services", fix=fix
-    )
+    return Danger(code="node-group-lost", severity=severity, text=what, impact="up to 20 nodes; 4 services", remedy=fix)
 
 
 def change(name: str = "train", kind: ChangeKind = ChangeKind.UPDATE, fields: int = 1) -> ResourceChange:
@@ -52,11 +50,11 @@ def change(name: str = "train", kind: ChangeKind = ChangeKind.UPDATE, fields: in
 
 def policy(severity: Severity = Severity.WARNING, excepted: str = "", id_: str = "EB012") -> PolicyResult:
     return PolicyResult(
-        id=id_,
+        code=id_,
         severity=severity,
-        resource="Deployment api",
-        reason="no budget",
-        fix="add one",
+        subjects=("Deployment api",),
+        text="no budget",
+        remedy="add one",
         source="EKS best practices, reliability",
         excepted=excepted,
     )

@@ -2,11 +2,19 @@
 
 import math
 import random
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from ebbtide.simulator.results import Coverage, RayClusterResult, RayGroupResult, Replay, Series, StrategyResult
+from ebbtide.lab.simulator.results import (
+    ClusterSeries,
+    Coverage,
+    RayClusterResult,
+    RayGroupResult,
+    Replay,
+    StrategyResult,
+)
 from ebbtide.vocabulary.windows import zone_of
 
 DAY = 86_400.0
@@ -41,7 +49,7 @@ def a_replay(*, days: int = 7, seed: int = 7, samples_per_day: int = 700, strate
     )
 
 
-def a_result(name: str, series: Series, *, days: int, fleet_usd: float) -> StrategyResult:
+def a_result(name: str, series: ClusterSeries, *, days: int, fleet_usd: float) -> StrategyResult:
     hours = {group: _integral(series.at, values, days * DAY) / 3600 for group, values in series.nodes.items()}
     per_day = tuple(_usd_of_day(series, day) for day in range(days))
     usd = sum(per_day)
@@ -84,7 +92,9 @@ def with_ray_workers(replay: Replay) -> Replay:
         lost_task_s=90.0,
         wait_p50_s=0.0,
         wait_p95_s=150.0,
-        series=Series(at=at, nodes={"busy": busy, "idle": idle}, waiting=(0, 0, 4, 0, 0), running=(0, 5, 9, 1, 0)),
+        series=ClusterSeries(
+            at=at, nodes={"busy": busy, "idle": idle}, waiting=(0, 0, 4, 0, 0), running=(0, 5, 9, 1, 0)
+        ),
     )
     never = replace(gpu, worker_hours=0.0, busy_hours=0.0, most_workers=0, tasks_done=0)
     flow = RayClusterResult(head_hours=80.0, groups={"cpu": never, "gpu": gpu})
@@ -117,7 +127,7 @@ def _load(days: int, samples_per_day: int, rng: random.Random) -> list[tuple[flo
     return load
 
 
-def _series(name: str, load: Sequence[tuple[float, float]]) -> Series:
+def _series(name: str, load: Sequence[tuple[float, float]]) -> ClusterSeries:
     at = tuple(round(instant, 3) for instant, _ in load)
     jobs = [max(0, round(wanted)) for _, wanted in load]
     lag = {"worker-autoscaling": 0.9993, "cluster-autoscaling": 0.9955}.get(name, 0.94)
@@ -131,7 +141,7 @@ def _series(name: str, load: Sequence[tuple[float, float]]) -> Series:
         nodes[group] = (FLEET[group],) * len(at) if name == "fixed-fleet" else tuple(counts)
     fixed = {"fixed": (2,) * len(at)}
     capacity = [sum(counts[i] for counts in nodes.values()) * 3.1 for i in range(len(at))]
-    return Series(
+    return ClusterSeries(
         at=at,
         nodes={**fixed, **nodes},
         waiting=tuple(max(0, round((job - room) * 3)) for job, room in zip(jobs, capacity, strict=True)),
@@ -140,14 +150,15 @@ def _series(name: str, load: Sequence[tuple[float, float]]) -> Series:
 
 
 def _integral(at: Sequence[float], values: Sequence[int], end: float, begin: float = 0.0) -> float:
-    stops = (*at[1:], end)
+    first, last = max(0, bisect_right(at, begin) - 1), bisect_left(at, end)
+    stops = (*at[first + 1 : last], end)
     return sum(
-        value * max(0.0, min(stop, end) - max(since, begin))
-        for since, stop, value in zip(at, stops, values, strict=True)
+        value * (stop - max(since, begin))
+        for since, stop, value in zip(at[first:last], stops, values[first:last], strict=True)
     )
 
 
-def _usd_of_day(series: Series, day: int) -> float:
+def _usd_of_day(series: ClusterSeries, day: int) -> float:
     counted: Mapping[str, Sequence[int]] = series.nodes
     return sum(
         _integral(series.at, values, (day + 1) * DAY, day * DAY) / 3600 * USD_PER_NODE_HOUR[group]

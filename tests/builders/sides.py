@@ -10,10 +10,10 @@ from typing import Any, cast
 
 import yaml
 
-from ebbtide.policies.rule import Severity
+from ebbtide.findings import Severity
 from ebbtide.preview.changes import changes_between
 from ebbtide.preview.dangers import dangers_of
-from ebbtide.preview.document import Danger, DangerCode
+from ebbtide.preview.document import Danger
 from ebbtide.preview.sides import Side, side_at
 from ebbtide.recording.resources import Resource
 from ebbtide.settings import load_stack, parse_stack
@@ -88,7 +88,7 @@ def dangers(before: Side | None, after: Side | None) -> tuple[Danger, ...]:
     return dangers_of(before, after, changes_between(old, new))
 
 
-def coded(found: Sequence[Danger]) -> list[tuple[Severity, DangerCode, tuple[str, ...]]]:
+def coded(found: Sequence[Danger]) -> list[tuple[Severity, str, tuple[str, ...]]]:
     return [(danger.severity, danger.code, danger.subjects) for danger in found]
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from ebbtide.lab.simulator.trace.traces import Job, Trace
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
@@ -19,10 +20,9 @@ from ebbtide.settings.sections.ray import RayGroup, RayHead, RaySettings, SleepS
 from ebbtide.settings.sections.redis import RedisSettings
 from ebbtide.settings.sections.workers import Source, WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
-from ebbtide.simulator.trace.traces import Job, Trace
 from ebbtide.vocabulary.labels import Category
 from ebbtide.vocabulary.windows import WeeklyInterval
-from ebbtide.vocabulary.workloads import When
+from ebbtide.vocabulary.workloads import SleepWhen
 
 OFFICE_WEEK = tuple(WeeklyInterval(weekday, 8 * 60, 19 * 60) for weekday in range(5))
 HOUR = 3600.0
@@ -100,7 +100,7 @@ def with_ray(
             "head": RayHead.model_validate({"cpu": "1", "memory": "4Gi"}),
             "groups": groups,
             "longest_task": timedelta(seconds=longest_task),
-            "sleep": sleep or SleepSettings(when=When.NEVER),
+            "sleep": sleep or SleepSettings(when=SleepWhen.NEVER),
         }
     )
     return stack.model_copy(update={"ray": {"flow": flow}})

@@ -84,7 +84,7 @@ def _waits(duels: list[Duel], rng: random.Random) -> list[float]:
     """Return the seconds from the end of the machine to the next attempt, the shortest first."""
     for duel in duels:
         duel.start()
-    wait_until(lambda: all(duel.attempts for duel in duels), "the jobs to begin", limit=60)
+    wait_until(lambda: all(duel.attempts for duel in duels), "the jobs to begin")
     for duel in duels:
         duel.start()
     begin = time.monotonic()

@@ -12,8 +12,8 @@ import yaml
 from pulumi_kubernetes.apps.v1 import Deployment
 
 from ebbtide import program
+from ebbtide.findings import Severity
 from ebbtide.policies import judge
-from ebbtide.policies.rule import Severity
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.recording.record import record_directory, record_program
 from ebbtide.settings import parse_stack
@@ -97,7 +97,7 @@ def test_a_folder_without_modules_hides_no_package(tmp_path: Path) -> None:
 def test_the_example_adds_its_quota_and_its_chart_after_the_controller() -> None:
     """Ebbtide's own rendering runs no program of a team, so it has all resources but these two."""
     config, _ = as_pulumi_passes(EXAMPLE_CONFIG)
-    settings = settings_of_texts(config, stack="acme", file="config", beside=no_files)
+    settings = settings_of_texts(config, stack="acme", file="config", reader=no_files)
 
     recording = record_directory(EXAMPLE / "program", config, stack="acme")
 
@@ -131,7 +131,7 @@ def test_the_policies_accept_a_charts_pods_that_a_rule_covers(adopted: bool, ref
         Deployment("mlflow", metadata=mlflow["metadata"], spec=mlflow["spec"], opts=opts)
 
     results = judge(settings, record_program(program, stack="acme").resources, date(2026, 11, 20))
-    assert {each.id for each in results if each.severity is Severity.BLOCKING} == refused
+    assert {each.code for each in results if each.severity is Severity.BLOCKING} == refused
 
 
 def test_the_page_shows_lines_of_the_example() -> None:

@@ -19,10 +19,27 @@ from tests.builders.control_plane import Fresh
 from tests.control_plane.support.applying import Applying, quiet_plane
 from tests.control_plane.support.logs import folder_of
 
+# Files that take two minutes or more on two cores.
+_LONGEST = {
+    "test_day_and_night",
+    "test_generated_stacks",
+    "test_idle_sleepers",
+    "test_listed_stacks",
+    "test_moving",
+    "test_operating",
+    "test_sleepers",
+    "test_workloads",
+}
 _LAST_BREATH = 2.0  # seconds
 _PLANE = pytest.StashKey[ControlPlane]()
 _NOT_BUILT = pytest.StashKey[str]()
 _LOG_SIZES = pytest.StashKey[dict[Path, int]]()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files begin first, so that no worker is left alone with one at the end."""
+    items.sort(key=lambda item: item.path.stem not in _LONGEST)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

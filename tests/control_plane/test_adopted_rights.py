@@ -12,8 +12,8 @@ from controllers.adapters.kube_api import ApiError, Json, KubeApi
 from controllers.adapters.kube_cluster import KubeCluster
 from controllers.closer import close
 from controllers.ports import ObservedCluster, Outcome, SetBudget
-from ebbtide.files import write_directory
 from ebbtide.recording.output import output_files
+from ebbtide.text.files import write_directory
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.documents import load
 from ebbtide.vocabulary.labels import CLOSED_MINIMUM, CLOSER, FIELD_MANAGER, NAMESPACE

@@ -10,7 +10,7 @@ from control_plane.night.autoscaler import RealAutoscaler
 from control_plane.night.scaled import ScaledClock
 from control_plane.plane.driver import ControlPlane
 
-from ebbtide.simulator.cluster.model import GroupModel, Taint
+from ebbtide.lab.simulator.cluster.model import GroupModel, Taint
 from ebbtide.vocabulary.labels import CATEGORY, NODE_GROUP, WORKLOAD
 from tests.builders.cluster import quick
 from tests.builders.control_plane import Fresh, eventually

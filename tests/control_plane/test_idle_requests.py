@@ -14,7 +14,7 @@ from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE
 from tests.builders.operation import Scene
 from tests.control_plane.support.rest import RENEWAL, Request, come_to_rest, night_of_demo, request_counts
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.redis, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.redis]
 
 WATCHED = 12.0  # seconds: six sweeps, two renewals of the Lease or three
 RENEWED = 5.0  # seconds that a renewal waits for the one before

@@ -20,7 +20,6 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
         yield stage
 
 
-@pytest.mark.timeout(600)
 def test_ten_bursts_are_done_once_each_and_leave_no_worker(stage: Platform) -> None:
     judged(stage, seed=1, bursts=10)
 

@@ -324,7 +324,6 @@ def rival_after_apply(pool: Pool, replicas: int) -> str:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 def test_the_workers_of_silent_nodes_are_out_of_reach_and_back_with_them() -> None:
     """The real node controller waits for most of a minute; the nodes, which KWOK plays, fall silent with it."""
     with ControlPlane() as plane:

@@ -37,7 +37,6 @@ def of_the_owner(stack: str, objects: Sequence[Json]) -> list[Json]:
     return [*spaces, *kinds]
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", LISTED)
 def test_a_stack_of_one_thing_alone_is_accepted_and_stays_as_it_is(
     name: str, plane: ControlPlane, applying: Applying
@@ -48,7 +47,7 @@ def test_a_stack_of_one_thing_alone_is_accepted_and_stays_as_it_is(
     stays_as_it_is(plane, stack, lambda: applying.apply(objects), ALL_WRITES[:1])
 
 
-@pytest.mark.timeout(600)  # eleven times nearly everything
+@pytest.mark.long
 @pytest.mark.parametrize("cluster", ["eks", "existing"])
 def test_a_stack_is_accepted_without_the_last_of_a_kind_that_it_had(
     cluster: str, plane: ControlPlane, applying: Applying

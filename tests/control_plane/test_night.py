@@ -18,10 +18,10 @@ from control_plane.plane.binaries import how_to_get, missing
 from control_plane.plane.driver import ControlPlane
 
 from controllers.adapters.kube_api import ApiError, KubeApi
+from ebbtide.lab.simulator.outcome import EvictionCounts, count_evictions, waits_of
+from ebbtide.lab.simulator.world.waits import percentile
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings import load_stack
-from ebbtide.simulator.outcome import EvictionCounts, count_evictions, waits_of
-from ebbtide.simulator.world.waits import percentile
 from ebbtide.vocabulary.labels import CATEGORY, NAMESPACE, NODE_KIND, Category
 from tests.builders.components import ROOT
 from tests.builders.control_plane import eventually

@@ -184,7 +184,7 @@ def test_the_budget_of_a_rule_is_known_by_the_rules_name_in_the_teams_namespace(
     released = site.run("release", "log")
 
     assert [line.split()[:2] for line in status.output.splitlines() if line.startswith("log ")] == [["log", "open"]]
-    assert "Budget log.pods is open (minAvailable 2); no pod of it may be evicted now." in why.output
+    assert "Budget log.pods is open (minAvailable 2); none of its pods may be evicted now." in why.output
     assert (kept.exit_code, KEEP_UNTIL in annotations) == (0, True), kept.output
     assert "minAvailable stays 2" in released.output
     assert FIELD_MANAGER not in owners_of(site.api.get(path)["metadata"]["managedFields"], MIN_AVAILABLE)
@@ -246,7 +246,10 @@ def test_a_maintenance_closes_and_uncordons_however_it_ends(site: Site, fresh: F
 
 @pytest.mark.parametrize(
     ("declared", "least", "tells"),
-    [(None, 0, "budget hub is of pods without a scale: it opens for all of them at once"), (2, 2, "opened budget hub")],
+    [
+        (None, 0, "budget hub covers pods without a scale: it opens for all of them at once"),
+        (2, 2, "opened budget hub"),
+    ],
 )
 def test_a_maintenance_opens_and_closes_a_budget_without_scale_by_its_minimum(
     site: Site, declared: int | None, least: int, tells: str
@@ -376,5 +379,5 @@ def test_a_maintenance_says_which_earlier_one_it_ends(site: Site) -> None:
 
     result = site.run("maintenance", "--for", "1s", "--why", "again")
 
-    assert f"budget hub was opened until {until} already" in result.output
+    assert f"budget hub is already open until {until}" in result.output
     assert site.api.get(site.budget("hub"))["spec"]["maxUnavailable"] == 0

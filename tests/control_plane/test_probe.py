@@ -13,10 +13,10 @@ from control_plane.plane.driver import ControlPlane
 from typer.testing import CliRunner
 
 from ebbtide.cli.__main__ import app
-from ebbtide.files import write_directory
 from ebbtide.operate.probe.rights import rights_of
 from ebbtide.recording.output import output_files
 from ebbtide.settings import StackSettings, load_stack
+from ebbtide.text.files import write_directory
 from tests.builders.control_plane import Fresh, eventually
 from tests.builders.existing import onprem, twins, with_everything, written
 from tests.builders.recorded import record
@@ -186,4 +186,4 @@ def test_gpus_by_the_memory_that_their_nodes_tell(control_plane: ControlPlane, f
     _, little = probed(control_plane.kubeconfig, written(text.replace("MEMORY", "40Gi"), tmp_path))
 
     assert enough["nodes gpu"] == f"ok: 1 with pool={pool}"
-    assert little["nodes gpu"].startswith("missing: train wants GPUs of 40Gi; the largest of a node")
+    assert little["nodes gpu"].startswith("missing: train wants GPUs of 40Gi; the largest GPU of nodes")

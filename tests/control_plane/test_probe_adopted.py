@@ -154,7 +154,7 @@ def test_a_daemon_set_with_a_rules_labels_fails_its_budget_until_the_selector_ex
     team.api.patch(budget, {"spec": {"selector": {"matchLabels": {"component": "server"}}}})
     eventually(lambda: reason() not in ("", "SyncFailed"), what="the budget's status")
 
-    assert said.startswith(f"missing: DaemonSet {team.namespace}/agent has pods with its labels")
+    assert said.startswith(f"missing: DaemonSet {team.namespace}/agent has pods with the rule's labels")
     assert said.endswith("; add component: server to its selector")
 
 

@@ -22,7 +22,7 @@ from tests.builders.redis import endpoint, server, shared_server
 
 __all__ = ["server", "shared_server"]  # fixtures
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.redis, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.redis]
 
 NAME, JOBS = "prep", 3
 NODES = 24  # the demo's 19 flexible pods may each sit on one of them, and a worker needs a whole one

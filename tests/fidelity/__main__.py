@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from ebbtide.cli.console import fail, progress_count, write_json
-from ebbtide.terminal import console, table
+from ebbtide.text.sheet import Sheet, left, right
+from ebbtide.text.terminal import console, sheet_table
 from tests.fidelity.draws import Draws, draw
 from tests.fidelity.file import ScenarioInvalid, read_scenarios
 from tests.fidelity.scenario import AutoscalerScenario, Plateau, differences, plateaus, recorded
@@ -59,9 +60,12 @@ def _as_json(one: AutoscalerScenario, drawn: Draws) -> dict[str, Any]:
 
 
 def _show(found: Sequence[tuple[AutoscalerScenario, Draws]]) -> None:
-    columns = ("scenario", "nodes, and since when", ">recording holds in", ">worst time")
+    columns = [
+        *left("scenario", "nodes, and since when", fold=True),
+        *right("recording holds in", "worst time", fold=True),
+    ]
     out = console(fold=True)
-    out.print(table(columns, (_row(one, drawn) for one, drawn in found), fold=None))
+    out.print(sheet_table(Sheet(columns=columns, rows=[_row(one, drawn) for one, drawn in found])))
     for one, drawn in found:
         for line in differences(one, drawn.shown):
             out.print(f"{one['name']}: {line}", soft_wrap=True)

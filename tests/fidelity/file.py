@@ -11,8 +11,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
-from ebbtide.files import MOST_OF_A_DOCUMENT, read_file
 from ebbtide.settings.file.problems import Problem, show
+from ebbtide.text.files import MOST_OF_A_DOCUMENT, read_file
 from tests.fidelity.form import (
     CHANGE,
     FLAGS,

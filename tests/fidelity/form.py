@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import TypeGuard
 
-from ebbtide.simulator.cluster import AutoscalerFlags
-from ebbtide.simulator.cluster.autoscaler.expander import EXPANDERS
+from ebbtide.lab.simulator.cluster import AutoscalerFlags
+from ebbtide.lab.simulator.cluster.autoscaler.expander import EXPANDERS
 
 MOST = 10_000
 """Of pods of one workload, or nodes of one group: more would be a slip of the pen."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ebbtide.simulator.services.fleet import Fleet
-from ebbtide.simulator.services.served import Pod
-from ebbtide.simulator.strategies.hpa import (
+from ebbtide.lab.simulator.services.fleet import ReplicaFleet
+from ebbtide.lab.simulator.services.served import PodModel
+from ebbtide.lab.simulator.strategies.hpa import (
     TOLERANCE,
     Hpa,
     HpaBehavior,
@@ -148,8 +148,10 @@ Numbers = list[tuple[float, int]]
 
 def alone(scenario: HpaScenario, looks: Iterable[float]) -> Numbers:
     """What the model writes at these looks, with pods that start as the service simulator's."""
-    pods = Pod(request_s=1, spread=0, at_once=1, starts_s=scenario.starts_s, stop_s=0, node_boot_s=0, per_node=1000)
-    fleet, hpa = Fleet(pods), Hpa(scenario.spec)
+    pods = PodModel(
+        request_s=1, spread=0, at_once=1, starts_s=scenario.starts_s, stop_s=0, node_boot_s=0, per_node=1000
+    )
+    fleet, hpa = ReplicaFleet(pods), Hpa(scenario.spec)
     fleet.begin(0, scenario.first)
     values: dict[str, float | None] = {}
     surge, coming = 0, list(scenario.timeline)

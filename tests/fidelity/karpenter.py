@@ -14,9 +14,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ebbtide.simulator.cluster import ClusterModel, Node, Pod, StopReason
-from ebbtide.simulator.timeline import Timeline
-from ebbtide.units.durations import HOUR_S
+from ebbtide.lab.simulator.cluster import ClusterModel, Node, Pod, StopReason
+from ebbtide.lab.simulator.timeline import Timeline
+from ebbtide.text.durations import HOUR_S
 from tests.fidelity.karpenter_reading import (
     DELETION_COST,
     DO_NOT_DISRUPT,

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ebbtide.lab.simulator.cluster import GroupModel, WorkloadModel
+from ebbtide.lab.simulator.cluster.karpenter import DisruptionBudget, DisruptionReason, NodePoolModel, TypeModel
 from ebbtide.operate.objects import quantity
 from ebbtide.operate.why.node_pins import DO_NOT_DISRUPT
-from ebbtide.simulator.cluster import GroupModel, WorkloadModel
-from ebbtide.simulator.cluster.karpenter import DisruptionBudget, DisruptionReason, NodePoolModel, TypeModel
 from ebbtide.vocabulary.labels import GPU_RESOURCE
-from tests.fidelity.scenario import taints_of
+from tests.fidelity.scenario import taints_of, tolerations_of
 
 Found = Mapping[str, Any]
 
@@ -156,7 +156,7 @@ def workload_of(found: Found) -> WorkloadModel:
         node_selector={POOL_LABEL: found["node_pool"]} if found.get("node_pool") else {},
         one_per_node=found.get("one_per_node", False),
         anti_affinity_with=tuple(found.get("anti_affinity_with", ())),
-        tolerations=taints_of(found.get("tolerations", ())),
+        tolerations=tolerations_of(found.get("tolerations", ())),
         pdb_max_unavailable=found.get("pdb_max_unavailable"),
         do_not_disrupt=found.get("do_not_disrupt", False),
         deletion_cost=found.get("deletion_cost", 0),

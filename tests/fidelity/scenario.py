@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ebbtide.simulator.cluster import AutoscalerFlags, ClusterModel, GroupModel, Pod, StopReason, Taint, WorkloadModel
-from ebbtide.simulator.cluster.model import LABELS_IGNORED_ANYWHERE
-from ebbtide.simulator.timeline import Timeline
+from ebbtide.kube.taints import Taint, Toleration, taint_of
+from ebbtide.lab.simulator.cluster import AutoscalerFlags, ClusterModel, GroupModel, Pod, StopReason, WorkloadModel
+from ebbtide.lab.simulator.cluster.model import LABELS_IGNORED_ANYWHERE
+from ebbtide.lab.simulator.timeline import Timeline
 
 AutoscalerScenario = Mapping[str, Any]
 Counts = Mapping[str, int]
@@ -160,14 +161,19 @@ def _workload(found: Mapping[str, Any]) -> WorkloadModel:
     given |= {
         "node_selector": {GROUP_LABEL: found["group"]} if found["group"] else {},
         "anti_affinity_with": tuple(found["anti_affinity_with"]),
-        "tolerations": taints_of(found["tolerations"]),
+        "tolerations": tolerations_of(found["tolerations"]),
         "startup_s": START_S,
     }
     return WorkloadModel(**given)
 
 
 def taints_of(found: Iterable[Mapping[str, str]]) -> tuple[Taint, ...]:
-    return tuple(Taint(taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")) for taint in found)
+    return tuple(map(taint_of, found))
+
+
+def tolerations_of(found: Iterable[Mapping[str, str]]) -> tuple[Toleration, ...]:
+    """A scenario leaves out the operator: without a value it is Exists."""
+    return tuple(Toleration(it.get("key", ""), it.get("value") or None, it.get("effect", "")) for it in found)
 
 
 def _packing(cluster: ClusterModel) -> tuple[tuple[str, ...], ...]:

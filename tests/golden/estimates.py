@@ -9,15 +9,15 @@ from typing import Any
 
 import yaml
 
+from ebbtide.lab.simulator.replay import ReplayOptions, replay
+from ebbtide.lab.simulator.results import as_json as replay_json
+from ebbtide.lab.simulator.services.replay import ServiceOptions, replay_service, service_course
+from ebbtide.lab.simulator.services.results import as_json as service_json
+from ebbtide.lab.simulator.trace.counted import find_requests
+from ebbtide.lab.simulator.trace.traces import find_trace
 from ebbtide.preview.page import PageRequest, preview
 from ebbtide.preview.render.as_json import as_json as preview_json
 from ebbtide.settings import load_stack
-from ebbtide.simulator.replay import ReplayOptions, replay
-from ebbtide.simulator.results import as_json as replay_json
-from ebbtide.simulator.services.replay import ServiceOptions, replay_service, service_course
-from ebbtide.simulator.services.results import as_json as service_json
-from ebbtide.simulator.trace.counted import find_requests
-from ebbtide.simulator.trace.traces import find_trace
 from tests.builders.sides import Change, Repository, put, whole, without
 from tests.paths import ROOT
 

@@ -10,7 +10,7 @@ from redis import Redis
 from rq import Queue, SimpleWorker
 
 from ebbtide.demo.embedded_redis import EmbeddedRedis
-from ebbtide.simulator.trace.traces import find_trace
+from ebbtide.lab.simulator.trace.traces import find_trace
 from tests.paths import ROOT
 
 pytestmark = pytest.mark.redis

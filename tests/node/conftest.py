@@ -19,21 +19,24 @@ from tests.control_plane.support.logs import folder_of
 from tests.node.harbour import Harbour, boot_nodes, settle
 
 _CLUSTER = pytest.StashKey[RealCluster]()
+_IMAGES = pytest.StashKey[tuple[str, ...]]()
 _NOT_MADE = pytest.StashKey[str]()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Build here what is missing: a test has no way to the internet, and a time limit."""
-    wanted = any(item.get_closest_marker("node") for item in session.items)
-    if not wanted or session.config.option.collectonly:
+    chosen = [item for item in session.items if item.get_closest_marker("node")]
+    if not chosen or session.config.option.collectonly:
         return
     session.stash[_NOT_MADE] = ""
     if missing():
         return
+    without_ray = all(item.get_closest_marker("every_run") for item in chosen)
+    session.stash[_IMAGES] = images = building.WITHOUT_RAY if without_ray else ()
     try:
-        build(_tell, (*WITH_NODES, *OF_RAY))
-        building.build(_tell)
-        store.prepare(_tell, building.archives())
+        build(_tell, WITH_NODES if without_ray else (*WITH_NODES, *OF_RAY))
+        building.build(_tell, images)
+        store.prepare(_tell, building.archives(images))
     except ControlPlaneError as error:
         session.stash[_NOT_MADE] = str(error)
 
@@ -57,7 +60,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
     session = request.session
     with ExitStack() as stack:
         try:
-            cluster = stack.enter_context(RealCluster())
+            cluster = stack.enter_context(RealCluster(session.stash[_IMAGES]))
             session.stash[_CLUSTER] = cluster
             boot_nodes(cluster)
         except ControlPlaneError as error:

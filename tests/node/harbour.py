@@ -14,14 +14,14 @@ import yaml
 from control_plane.nodes.cluster import RealCluster
 from control_plane.nodes.images.recipes import BASE_TAG, WORKER_TAG
 from redis import Redis
-from rq import Queue, Retry
+from rq import Queue, Retry, Worker
 from rq.job import Job
 
 from controllers.adapters.kube_api import Json, KubeApi
-from ebbtide.files import write_directory
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.recording.output import output_files
 from ebbtide.settings import StackSettings, parse_stack
+from ebbtide.text.files import write_directory
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE, WORKLOAD
 from tests.builders.control_plane import eventually
 from tests.builders.recorded import record
@@ -288,6 +288,12 @@ class Harbour:
         return self.wait(  # a job may have begun before the kubelet has told of its container
             lambda: workers if all(map(is_ready, workers := self.workers())) else None, "the workers to be ready"
         )
+
+    def has_heard(self, pod: str) -> bool:
+        """Whether its worker has heard the signal to stop: it writes that down."""
+        connection = self.redis()
+        (worker,) = (worker for worker in Worker.all(connection=connection) if worker.hostname == pod)
+        return connection.hget(worker.key, "shutdown_requested_date") is not None
 
     def done(self, *jobs: Job) -> bool:
         return all(job.get_status(refresh=True) == "finished" for job in jobs)

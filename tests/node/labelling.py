@@ -84,7 +84,7 @@ def platform() -> StackSettings:
         "ebbtide:jobs": {name: _job(deepcopy(given)) for name, given in example["ebbtide:jobs"].items()},
         **{key: example[key] for key in ("ebbtide:secrets", "ebbtide:digestKey")},
     }
-    return parse_stack(grown, stack="harbour", file=str(STACK_FILE), beside=files_in(FOLDER))
+    return parse_stack(grown, stack="harbour", file=str(STACK_FILE), reader=files_in(FOLDER))
 
 
 def _workload(name: str, given: dict[str, Any]) -> dict[str, Any]:

@@ -11,8 +11,9 @@ pytestmark = [pytest.mark.node, pytest.mark.timeout(1800)]
 REFUSED = "Cannot evict pod as it would violate the pod's disruption budget"
 
 
+@pytest.mark.every_run
 def test_by_day_a_drain_is_refused_and_the_jobs_of_busy_workers_end_where_they_began(harbour: Harbour) -> None:
-    jobs = harbour.enqueue(45, count=2)
+    jobs = harbour.enqueue_held(2)
     before = harbour.busy_workers(*jobs)
     node, pods = before[0]["spec"]["nodeName"], uids(harbour.pods("api"))
 
@@ -23,12 +24,14 @@ def test_by_day_a_drain_is_refused_and_the_jobs_of_busy_workers_end_where_they_b
     for pod in before:
         assert harbour.pod(pod["metadata"]["name"], WORKER_NAMESPACE)["metadata"].get("deletionTimestamp") is None
     assert uids(harbour.pods("api")) == pods
+    harbour.let_end(*jobs)
     harbour.wait(lambda: harbour.done(*jobs), "the jobs to be done")
     assert [job.retries_left for job in jobs] == [None, None]
 
 
+@pytest.mark.every_run
 def test_in_the_window_a_flexible_pod_moves_and_a_busy_worker_stays(harbour: Harbour) -> None:
-    (job,) = harbour.enqueue(90)
+    (job,) = harbour.enqueue_held()
     (worker,) = harbour.busy_workers(job)
     busy = worker["spec"]["nodeName"]
     served_from = harbour.pods("api")[0]["spec"]["nodeName"]
@@ -45,6 +48,7 @@ def test_in_the_window_a_flexible_pod_moves_and_a_busy_worker_stays(harbour: Har
     assert stuck.returncode != 0
     assert REFUSED in stuck.stderr
     assert kept["metadata"].get("deletionTimestamp") is None
+    harbour.let_end(job)
     harbour.wait(lambda: harbour.done(job), "the job to be done")
 
 

@@ -17,15 +17,20 @@ pytestmark = [pytest.mark.node, pytest.mark.timeout(1800)]
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
 
 
+@pytest.mark.every_run
 def test_a_worker_that_is_told_to_stop_ends_its_job_first(harbour: Harbour) -> None:
-    (job,) = harbour.enqueue(30)
+    (job,) = harbour.enqueue_held()
     (worker,) = harbour.busy_workers(job)
     name = worker["metadata"]["name"]
 
     harbour.api.delete(f"/api/v1/namespaces/{WORKER_NAMESPACE}/pods/{name}")
+    harbour.wait(lambda: harbour.has_heard(name), "the worker to be told to stop")
+    meanwhile = job.get_status(refresh=True)
+    harbour.let_end(job)
     harbour.wait(lambda: harbour.done(job), "the job to be done")
     harbour.wait(lambda: name not in {pod["metadata"]["name"] for pod in harbour.workers()}, "the pod to be gone")
 
+    assert meanwhile == "started"
     assert len(job.results()) == 1
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from controllers.adapters.kube_api import Json
-from ebbtide.provisioning_labels import GPU_TAINT_KEY, GPU_TAINT_VALUE, WORKER_NAMESPACE
+from ebbtide.kube.taints import GPU_TAINT
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from tests.node.device_plugin import RESOURCE, VISIBLE
 from tests.node.harbour import POOL, Harbour, config, is_ready, parsed, pool
 from tests.paths import ROOT
@@ -24,7 +25,7 @@ SETS = {name: {"set": name} for name in ("fixed", "flexible", "gpu")}
 def with_gpus(harbour: Harbour) -> Iterator[Harbour]:
     """A node with two GPUs, and a pool whose workers want one each."""
     cluster = harbour.cluster
-    cluster.boot(NODE, labels={"set": "gpu"}, taints=[f"{GPU_TAINT_KEY}={GPU_TAINT_VALUE}:NoSchedule"])
+    cluster.boot(NODE, labels={"set": "gpu"}, taints=[str(GPU_TAINT)])
     sockets = cluster.folder_of(NODE) / "lib" / "kubelet" / "device-plugins"
     program = [sys.executable, "-m", "tests.node.device_plugin", str(sockets), str(GPUS)]
     cluster.wait_until_ready(NODE)

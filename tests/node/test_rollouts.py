@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from control_plane.nodes.images.recipes import WORKER_TAG
-from rq import Worker
 
 from controllers.adapters.kube_api import Json
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
@@ -80,7 +79,7 @@ def test_a_new_release_of_a_pool_lets_a_busy_worker_end_its_job(harbour: Harbour
     name = busy["metadata"]["name"]
 
     harbour.release(POOL, env={"RELEASE": "2"})
-    harbour.wait(lambda: has_heard(harbour, name), "the busy one to be told to stop")
+    harbour.wait(lambda: harbour.has_heard(name), "the busy one to be told to stop")
     told = harbour.pod(name, WORKER_NAMESPACE)["metadata"]
     (next_one,) = harbour.enqueue(1)
     harbour.wait(lambda: harbour.done(next_one), "a job to be done by the new release")
@@ -92,13 +91,6 @@ def test_a_new_release_of_a_pool_lets_a_busy_worker_end_its_job(harbour: Harbour
     assert told["deletionGracePeriodSeconds"] > LONGEST_JOB
     assert meanwhile == "started"
     assert len(job.results()) == 1
-
-
-def has_heard(harbour: Harbour, pod: str) -> bool:
-    """Whether its worker has heard the signal to stop: it writes that down."""
-    connection = harbour.redis()
-    (worker,) = (worker for worker in Worker.all(connection=connection) if worker.hostname == pod)
-    return connection.hget(worker.key, "shutdown_requested_date") is not None
 
 
 def staying(pods: list[Json]) -> list[Json]:

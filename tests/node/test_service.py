@@ -33,8 +33,8 @@ PATH = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{NAME}"
 CALL = f"""
 import json, socket, sys
 address = (socket.gethostbyname("{NAME}"), {PORT})
-stretch = Stretch(seconds=float(sys.argv[1]), rate=float(sys.argv[2]))
-answers = asyncio.run(offer(Load(address=lambda: address, stretches=[stretch], seed=1, keeps=False)))
+stage = LoadStage(seconds=float(sys.argv[1]), rate=float(sys.argv[2]))
+answers = asyncio.run(offer(Load(address=lambda: address, stretches=[stage], seed=1, keeps=False)))
 print(json.dumps(dict(sent=answers.sent, lost=answers.lost, reasons=dict(answers.reasons),
                       pods=sorted({{each.pod for each in answers.all if each.pod}}))))
 """

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ebbtide.settings import StackSettings
 from ebbtide.settings.file.bases import OF_ONE_STACK, merge, override
-from ebbtide.settings.file.contents import Beside, no_files
+from ebbtide.settings.file.contents import FileReader, no_files
 from ebbtide.settings.file.document import OURS, read_document
 from ebbtide.settings.load import file_of_text, settings_of_texts, stack_of_text
 from ebbtide.settings.patch import Change, exchanged, patched
@@ -108,17 +108,17 @@ class Split:
             layer = layer.setdefault(key, {})
         layer[at[-1]] = value
 
-    def beside(self, path: str) -> bytes:
+    def reader(self, path: str) -> bytes:
         if path not in BASES:
             raise FileNotFoundError(path)
         return text_of(self.layers[BASES.index(path)]).encode()
 
     def settings(self, text: str = "") -> StackSettings:
-        return stack_of_text(text or self.text, stack="acme", file=STACK, beside=self.beside)
+        return stack_of_text(text or self.text, stack="acme", file=STACK, reader=self.reader)
 
     def as_pulumi_passes(self) -> StackSettings:
         texts = pulumi_texts(self.layers[2])
-        return settings_of_texts(texts, stack="acme", file=STACK, beside=self.beside)
+        return settings_of_texts(texts, stack="acme", file=STACK, reader=self.reader)
 
 
 def split_stack(seed: int) -> tuple[dict[str, Any], Split]:
@@ -149,15 +149,15 @@ def test_a_patch_changes_one_value_of_a_split_stack_and_no_base() -> None:
         at, before = random.choice([leaf for leaf in leaves((), config) if str(leaf[0][0]).startswith(OURS)])
         after = random.choice(["other", 7, {"a": 1}, ["b"]])
 
-        changed = patched(split.text, STACK, [Change(at=at, before=before, after=after, reason="")], split.beside)
-        back = patched(changed, STACK, [Change(at=at, before=after, after=before, reason="")], split.beside)
+        changed = patched(split.text, STACK, [Change(at=at, before=before, after=after, reason="")], split.reader)
+        back = patched(changed, STACK, [Change(at=at, before=after, after=before, reason="")], split.reader)
 
         assert read_document(changed, STACK).problems == []
         assert split.settings(back) == split.settings(), seed
 
 
-def values_of(text: str, beside: Beside = no_files) -> Mapping[str, object]:
-    return file_of_text(text, stack="acme", file=STACK, beside=beside).merged.config
+def values_of(text: str, reader: FileReader = no_files) -> Mapping[str, object]:
+    return file_of_text(text, stack="acme", file=STACK, reader=reader).merged.config
 
 
 def test_a_patch_removes_an_entry_of_a_base() -> None:
@@ -169,7 +169,7 @@ def test_a_patch_removes_an_entry_of_a_base() -> None:
         name, pool = Random(seed).choice(list(pools.items()))
         changes = [Change(at=("ebbtide:workers", name), before=pool, after=None, reason="")]
 
-        changed = patched(split.text, STACK, changes, split.beside)
+        changed = patched(split.text, STACK, changes, split.reader)
         rest = text_of(exchanged(config, ("ebbtide:workers", name), None))
 
-        assert values_of(changed, split.beside) == values_of(rest), seed
+        assert values_of(changed, split.reader) == values_of(rest), seed

@@ -30,13 +30,13 @@ def mismatches(zone: str, offsets: Iterable[int]) -> tuple[int, list[str]]:
     compared = 0
     signed = sorted({sign * offset for offset in offsets for sign in (-1, 1)})
     with in_zone(zone, 2020, 2040) as clock:
-        for name, week in WEEKS.items():
-            hours = BusinessHours(timezone=zone, week=tuple(week))
-            for change in clock.changes:
-                for instant in (change + offset for offset in signed):
-                    compared += 1
-                    if hours.is_open(datetime.fromtimestamp(instant, UTC)) != clock.is_open(week, instant):
-                        wrong.append(f"{zone} {name} {clock.shows(instant)} ({instant})")
+        hours = {name: BusinessHours(timezone=zone, week=tuple(week)) for name, week in WEEKS.items()}
+        for instant in (change + offset for change in clock.changes for offset in signed):
+            shown, at = clock.at(instant), datetime.fromtimestamp(instant, UTC)
+            for name, week in WEEKS.items():
+                compared += 1
+                if hours[name].is_open(at) != shown.is_open(week):
+                    wrong.append(f"{zone} {name} {shown.now} ({instant})")
     return compared, wrong
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ebbtide.simulator.cluster import ClusterModel, Node, WorkloadModel
+from ebbtide.lab.simulator.cluster import ClusterModel, Node, WorkloadModel
 from tests.builders.cluster import Played, group, quick, workload
 from tests.counts import examples
 

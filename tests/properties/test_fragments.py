@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from components.pods.worker_pool import WorkerPool, WorkerPoolArgs
 from components.pods.workload import Workload, WorkloadArgs
 from ebbtide.provisioning_labels import NodeKind
+from ebbtide.settings.capacity.placement import home_kind
 from ebbtide.settings.fragment.findings import fragment_findings
 from ebbtide.settings.fragment.promises import PodFacts
-from ebbtide.settings.placement import home_kind
 from ebbtide.settings.sections.pods.pod import Gpu
 from ebbtide.settings.sections.workers import WORKER_CONTAINER
 from ebbtide.vocabulary.labels import Category

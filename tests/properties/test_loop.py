@@ -23,7 +23,11 @@ def random_bench(seed: int) -> tuple[Bench, RandomWorld]:
     return bench, world
 
 
-@pytest.mark.parametrize("block", range(10))
+QUICK = {0, 1, 5}  # in 5 a pod that popped a job a moment ago still reports idle
+BLOCKS = [pytest.param(block, marks=() if block in QUICK else pytest.mark.whole) for block in range(10)]
+
+
+@pytest.mark.parametrize("block", BLOCKS)
 def test_a_thousand_random_runs_never_remove_a_busy_worker(block: int) -> None:
     lowered = 0
     for seed in range(block * 100, block * 100 + 100):

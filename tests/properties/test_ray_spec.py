@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers.workloads.ray.documents import declared_part, groups_of, merge_patch
-from controllers.workloads.ray.sleep import ClusterState, decide_sleep
+from controllers.workloads.ray.sleep import RayClusterState, decide_sleep
 from controllers.workloads.ray.spec import Phase, decide_spec
-from ebbtide.vocabulary.workloads import Sleep, Wake, When
+from ebbtide.vocabulary.workloads import Sleep, SleepWhen, Wake
 from tests.builders.workloads.specs import group, spec
 
 NAMES = ("a", "b", "c", "d")
@@ -91,7 +91,7 @@ def test_a_merge_patch_makes_of_one_document_the_other(before: dict[str, Any], a
 
 
 SEEN = st.builds(
-    ClusterState,
+    RayClusterState,
     suspended=st.just(False),
     hours_open=st.booleans(),
     idle_for=st.none(),
@@ -104,12 +104,12 @@ SEEN = st.builds(
 )
 SLEEPS = st.builds(
     Sleep,
-    when=st.sampled_from(When),
+    when=st.sampled_from(SleepWhen),
     after=st.timedeltas(min_value=Sleep().after * 0),
     wake=st.frozensets(st.sampled_from(Wake)),
 )
 
 
 @given(SEEN, SLEEPS)
-def test_what_is_not_known_to_be_idle_is_never_suspended(seen: ClusterState, sleep: Sleep) -> None:
+def test_what_is_not_known_to_be_idle_is_never_suspended(seen: RayClusterState, sleep: Sleep) -> None:
     assert not decide_sleep(seen, sleep).suspend

@@ -18,18 +18,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from controllers.process import ConfigFile
-from ebbtide.advice.savings.usage import read_usage
+from ebbtide.lab.advice.savings.usage import read_usage
+from ebbtide.lab.simulator.replay import ReplayError, ReplayOptions, replay
+from ebbtide.lab.simulator.results import Strategy
+from ebbtide.lab.simulator.trace.traces import TraceError, find_trace
 from ebbtide.preview.plan import PlanUnusable, planned_changes, read_plan
 from ebbtide.prices.book import PricesInvalid, read_book
 from ebbtide.recording.record import record
 from ebbtide.recording.resources import Resource
 from ebbtide.settings import StackInvalid, StackSettings, load_stack, warnings_of
+from ebbtide.settings.capacity.process_documents import controller_config
 from ebbtide.settings.file.contents import no_files
-from ebbtide.settings.process_documents import controller_config
 from ebbtide.settings.summary import summary
-from ebbtide.simulator.replay import ReplayError, ReplayOptions, replay
-from ebbtide.simulator.results import Strategy
-from ebbtide.simulator.trace.traces import TraceError, find_trace
 from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint
 from ebbtide.vocabulary.documents import dump, load
 from tests.builders.prices import before
@@ -63,7 +63,8 @@ class Reader:
     bases: Callable[[], dict[str, bytes]]  # sound files by name
     read: Callable[[Path, Random], str]
     values: Callable[[bytes], Any] | None = None  # so that these can be changed too, not the bytes alone
-    full: int  # files in the long tests
+    few: int = 60  # files in the fast tier
+    full: int  # in the long one
 
 
 # --- damage -----------------------------------------------------------------------------------------------------------
@@ -280,9 +281,9 @@ def _read_prices(path: Path, _random: Random) -> str:
 
 
 READERS = {
-    "stack": Reader(bases=_stacks, read=_read_stack, values=yaml.safe_load, full=6_000),
-    "trace": Reader(bases=_traces, read=_read_trace, full=5_000),
-    "plan": Reader(bases=_plans, read=_read_plan, values=json.loads, full=5_000),
+    "stack": Reader(bases=_stacks, read=_read_stack, values=yaml.safe_load, few=30, full=6_000),
+    "trace": Reader(bases=_traces, read=_read_trace, few=30, full=5_000),
+    "plan": Reader(bases=_plans, read=_read_plan, values=json.loads, few=30, full=5_000),
     "document": Reader(bases=_documents, read=_read_document, values=json.loads, full=4_000),
     "usage": Reader(bases=_usage, read=_read_usage, full=1_000),
     "prices": Reader(bases=_prices, read=_read_prices, full=1_000),
@@ -324,7 +325,7 @@ def peak_mib(*, anew: bool = False) -> float:
 
 @pytest.mark.parametrize("kind", READERS)
 def test_a_damaged_file_is_read_or_refused(kind: str, tmp_path: Path) -> None:
-    require(kind, 60, tmp_path)
+    require(kind, READERS[kind].few, tmp_path)
 
 
 @pytest.mark.long

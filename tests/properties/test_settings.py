@@ -18,7 +18,7 @@ from ebbtide.settings.file.problems import Location
 from ebbtide.settings.file.scalars import differs, read_1_2
 from ebbtide.settings.sections.types import parse_cpu, parse_duration, parse_memory
 from ebbtide.settings.sections.week import format_interval, parse_week
-from ebbtide.units.durations import format_duration
+from ebbtide.text.durations import format_duration
 from ebbtide.vocabulary.windows import WeeklyInterval
 from tests.builders.settings import SHORTEST
 from tests.counts import examples

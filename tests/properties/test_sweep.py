@@ -5,13 +5,13 @@ from random import Random
 
 import pytest
 
-from ebbtide.sweep.calls import ended
-from ebbtide.sweep.plan import SweepPlan
-from ebbtide.sweep.run import run
-from ebbtide.sweep.store import Store
-from ebbtide.sweep.summary import summary_of
-from ebbtide.sweep.task import play
-from tests.unit.sweep.stacks import a_plan
+from ebbtide.lab.sweep.calls import ended
+from ebbtide.lab.sweep.plan import SweepPlan
+from ebbtide.lab.sweep.run import run
+from ebbtide.lab.sweep.store import ResultStore
+from ebbtide.lab.sweep.summary import summary_of
+from ebbtide.lab.sweep.task import play
+from tests.unit.lab.sweep.stacks import a_plan
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> SweepPlan:
 
 
 def digest(plan: SweepPlan, folder: Path, processes: int) -> str:
-    store = Store(str(folder), "1", "c")
+    store = ResultStore(str(folder), "1", "c")
     store.try_writing()
     ran = run(plan, store, processes=processes, ray=None, progress=lambda _done, _failed: None)
     assert (ran.done, ran.errors) == (len(plan.tasks), {})

@@ -143,6 +143,8 @@ class RayCluster:
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN_PATH": str(self.token),
             "RAY_USAGE_STATS_ENABLED": "0",
+            # The head forks client servers from a process with gRPC threads. gRPC's fork handlers abort some of them.
+            "GRPC_ENABLE_FORK_SUPPORT": "0",
             **more,
         }
 

@@ -15,7 +15,7 @@ from tests.builders.redis import wait_until
 from tests.processes import lives
 from tests.ray.drivers import Pool, tree_of
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.ray
 
 OLDER = """
 import importlib.metadata, sys, types

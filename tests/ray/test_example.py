@@ -8,7 +8,7 @@ import pytest
 from tests.builders.redis import wait_until
 from tests.ray.drivers import Pool
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.ray
 
 TEXTS = (
     "a short one",

@@ -11,7 +11,7 @@ from ebbtide.settings.sections.ray import RECONNECT
 from tests.builders.redis import wait_until
 from tests.ray.cluster import PROGRAMS, Node, RayCluster
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.ray
 
 DRIVER = """
 import os, sys, time

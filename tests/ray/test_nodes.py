@@ -13,7 +13,7 @@ from tests.builders.redis import wait_until
 from tests.ray.cluster import PROGRAMS, RayCluster
 from tests.ray.drivers import Pool
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.ray
 
 DRIVER = """
 import sys, time

@@ -16,9 +16,9 @@ import pytest
 from tests.builders.redis import wait_until
 from tests.paths import ROOT
 from tests.ray.cluster import PROGRAMS, free_port
-from tests.unit.sweep.stacks import a_stack_file, a_trace_file
+from tests.unit.lab.sweep.stacks import a_stack_file, a_trace_file
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.ray
 
 SEEDS, REPLAYS = 6, 24
 KILLS = 3

@@ -23,7 +23,7 @@ from rq.job import Job, JobStatus
 
 from ebbtide.demo.embedded import HOST
 from ebbtide.demo.embedded_redis import connect
-from tests.builders.redis import wait_until
+from tests.builders.redis import DEADLINE, wait_until
 from tests.harness.real_jobs import Turn, read_ledger, work
 from tests.harness.real_workers import KeptRedis
 from tests.paths import ROOT
@@ -195,7 +195,7 @@ def a_job_outlives(stage: Stage, kind: str) -> None:
     wait_until(lambda: stage.ended(2), "the same worker to do the next job")
     assert worker.poll() is None
     stage.tell_to_stop()  # heard again
-    assert worker.wait(15) == 0
+    assert worker.wait(DEADLINE) == 0
     assert len(stage.turns(1)) == 1
 
 

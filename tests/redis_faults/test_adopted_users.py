@@ -9,7 +9,7 @@ from redis import Redis
 from redis.exceptions import NoPermissionError
 from rq import Queue
 
-from components.redis.users import RedisUser, password_variable, user_name, user_options, user_password
+from components.redis.users import RedisAclUser, password_variable, user_name, user_options, user_password
 from ebbtide.settings.redis_rights import sender_rights
 from tests.builders.settings import loaded, shortest
 from tests.redis_faults.redis_server import Server, redis_server
@@ -31,7 +31,7 @@ PASSWORD = user_password("secret", "api")
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     settings = loaded(STACK, tmp_path)
-    users = {"api": RedisUser(rule=settings.adopted["api"], rights=sender_rights("api", settings))}
+    users = {"api": RedisAclUser(rule=settings.adopted["api"], rights=sender_rights("api", settings))}
     options = [word.replace(f"$({password_variable('api')})", PASSWORD) for word in user_options(users)]
     with redis_server(tmp_path, "--requirepass", "secret", *options) as started:
         yield started

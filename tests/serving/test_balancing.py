@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from ebbtide.demo.load import Answers, Headers, Stretch, offer
+from ebbtide.demo.load import Headers, LoadAnswers, LoadStage, offer
 from ebbtide.demo.model_server import PACE, ModelServer
 from tests.serving.support.site import Serving
 from tests.serving.support.stack import HOST, PORT, load_on, served, service
@@ -36,8 +36,8 @@ def test_least_request_spares_a_slow_replica_and_round_robin_does_not(serving: S
     """At 65 % of what the four can do; the slow one alone gets more than it can in turns."""
     turns = service("turns", "image: registry.example.com/ml/model:1", "balance: roundRobin")
 
-    async def both() -> tuple[Answers, Answers]:
-        stretches = [Stretch(seconds=15, rate=0.65 * FULL)]
+    async def both() -> tuple[LoadAnswers, LoadAnswers]:
+        stretches = [LoadStage(seconds=15, rate=0.65 * FULL)]
         return await asyncio.gather(
             offer(load_on(serving, "least", stretches)), offer(load_on(serving, "turns", stretches))
         )
@@ -75,12 +75,12 @@ def test_each_request_is_answered_by_the_variant_that_its_header_or_its_model_na
         ("sized-other", "sized/other-v1", {}),
     ]
 
-    async def all_of_them() -> list[Answers]:
-        def load(path: str, headers: Headers) -> "asyncio.Task[Answers]":
+    async def all_of_them() -> list[LoadAnswers]:
+        def load(path: str, headers: Headers) -> "asyncio.Task[LoadAnswers]":
             def own(_: Random) -> Headers:
                 return headers
 
-            return asyncio.create_task(offer(load_on(sized, path, [Stretch(seconds=6, rate=60)], headers=own)))
+            return asyncio.create_task(offer(load_on(sized, path, [LoadStage(seconds=6, rate=60)], headers=own)))
 
         return [await each for each in [load(path, headers) for _, path, headers in asked]]
 
@@ -100,7 +100,7 @@ def test_when_a_fifth_replica_is_added_about_a_fifth_of_the_sessions_moves(servi
         def next_one(_: Random) -> Headers:
             return {"x-session": next(turns)}
 
-        answers = asyncio.run(offer(load_on(serving, "kept", [Stretch(seconds=6, rate=400)], headers=next_one)))
+        answers = asyncio.run(offer(load_on(serving, "kept", [LoadStage(seconds=6, rate=400)], headers=next_one)))
         found = {answer.sent["x-session"]: answer.pod for answer in answers.all}
         assert answers.lost == 0
         assert len(found) == len(sessions)
@@ -111,7 +111,7 @@ def test_when_a_fifth_replica_is_added_about_a_fifth_of_the_sessions_moves(servi
         before = homes()
         serving.scale("kept", 5)
         there = {pod.name for pod in serving.pods("kept", 5)}
-        asyncio.run(offer(load_on(serving, "kept", [Stretch(seconds=1, rate=50)])))  # the gateway learns of it
+        asyncio.run(offer(load_on(serving, "kept", [LoadStage(seconds=1, rate=50)])))  # the gateway learns of it
         after = homes()
 
     moved = {session for session in sessions if before[session] != after[session]}
@@ -126,7 +126,7 @@ def test_one_request_too_many_is_told_at_once_to_come_back(serving: Serving) -> 
     slow = ModelServer(port=0, service=1.0, concurrency=64)
 
     with served(serving, full, replicas={"full": 2}, server=slow):
-        answers = asyncio.run(offer(load_on(serving, "full", [Stretch(seconds=3, rate=40)])))
+        answers = asyncio.run(offer(load_on(serving, "full", [LoadStage(seconds=3, rate=40)])))
 
     turned_away = [answer for answer in answers.all if answer.failed is not None]
     assert answers.reasons.keys() == {"status 429"}

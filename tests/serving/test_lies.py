@@ -22,7 +22,7 @@ from tests.serving.support.stack import objects_of, service
 from tests.serving.test_forecast import LOAD
 from tests.serving.test_parts import ECHO
 
-pytestmark = [pytest.mark.serving, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.serving
 
 FLOOR, USUAL, MOST, TARGET = 2, 3, 4, 3  # pods, and requests in flight for each
 DAYS = 9

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from controllers.adapters.kube_api import MERGE_PATCH, Json
-from ebbtide.demo.load import Answers, Stretch
+from ebbtide.demo.load import LoadAnswers, LoadStage
 from ebbtide.demo.model_server import ModelServer, OnSigterm
 from ebbtide.vocabulary.labels import NAMESPACE, WORKLOAD
 from tests.builders.control_plane import eventually
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.serving, pytest.mark.timeout(240)]
 
 SPOT_NODES = [node for node in NODES if node.startswith("spot-")]
 QUICK = ModelServer(port=0, service=0.02, concurrency=64)
-STEADY = (Stretch(seconds=18, rate=590),)  # more than 10,000
+STEADY = (LoadStage(seconds=18, rate=590),)  # more than 10,000
 
 
 def canary(**weights: int) -> str:
@@ -55,7 +55,7 @@ def model(serving: Serving) -> Iterator[Serving]:
         yield serving
 
 
-def all_answered(answers: Answers, least: int = 10_000) -> None:
+def all_answered(answers: LoadAnswers, least: int = 10_000) -> None:
     assert answers.sent >= least
     assert (answers.lost, answers.reasons) == (0, {})
 
@@ -123,12 +123,12 @@ def test_every_spot_node_that_is_taken_back_at_once(serving: Serving) -> None:
             serving.pods("beside-cheap", 0)
 
         try:
-            answers = under(load_on(serving, "beside", (Stretch(seconds=28, rate=380),)), taken, after=6)
+            answers = under(load_on(serving, "beside", (LoadStage(seconds=28, rate=380),)), taken, after=6)
         finally:
             serving.plane.kubectl("uncordon", *nodes)
         serving.pods("beside-cheap", 6)
         time.sleep(1)
-        back = under(load_on(serving, "beside", (Stretch(seconds=3, rate=200),)), lambda: None, after=0)
+        back = under(load_on(serving, "beside", (LoadStage(seconds=3, rate=200),)), lambda: None, after=0)
 
     all_answered(answers)
     of_spot = {pod.name for pod in pods}
@@ -157,7 +157,7 @@ def test_the_variant_beside_one_on_spot_grows_while_that_has_no_node(serving: Se
             eventually(lambda: serving.replicas("beside-base") > seen["base"], what=more, patience=60)
 
         try:
-            load = load_on(serving, "beside", (Stretch(seconds=60, rate=30),))
+            load = load_on(serving, "beside", (LoadStage(seconds=60, rate=30),))
             answers = under(load, taken)
         finally:
             serving.plane.kubectl("uncordon", *SPOT_NODES)
@@ -189,7 +189,7 @@ def test_a_canary_from_a_weight_of_0_to_all_and_back(model: Serving) -> None:
             time.sleep(1)
         model.scale("canary-stable", 1)
 
-    load = load_on(model, "canary", (Stretch(seconds=32, rate=610),))
+    load = load_on(model, "canary", (LoadStage(seconds=32, rate=610),))
     answers = under(load, led, after=18)
 
     counted = answers.between(0, 17)
@@ -209,7 +209,7 @@ def test_a_pod_of_the_gateway_that_is_evicted(model: Serving) -> None:
         eventually(lambda: leaving not in there(model), what=f"the end of {leaving}")
 
     # Longer than the gateway drains.
-    answers = under(load_on(model, "model", (Stretch(seconds=28, rate=380),)), evicted)
+    answers = under(load_on(model, "model", (LoadStage(seconds=28, rate=380),)), evicted)
 
     all_answered(answers)
     assert leaving not in there(model)
@@ -234,7 +234,7 @@ def test_without_what_is_rendered_some_are_lost(serving: Serving, how: OnSigterm
 
     server = replace(QUICK, service=3.0, on_sigterm=how)
     with served(serving, service("careless"), replicas={"careless": 6}, server=server, changed=changed):
-        load = load_on(serving, "careless", (Stretch(seconds=6, rate=40),))
+        load = load_on(serving, "careless", (LoadStage(seconds=6, rate=40),))
         answers = under(load, lambda: serving.scale("careless", 1))
 
     assert 0 < answers.lost < answers.sent

@@ -145,7 +145,6 @@ def in_flight(serving: Serving, number: int) -> Generator[list[socket.socket]]:
 AWAY = [pytest.param(8, id="a moment"), pytest.param(300, id="five minutes", marks=pytest.mark.long)]
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seconds", AWAY)
 @pytest.mark.parametrize("part", ["keda", "prometheus"])
 def test_without_what_counts_nothing_shrinks_though_the_load_is_gone(
@@ -164,7 +163,6 @@ def test_without_what_counts_nothing_shrinks_though_the_load_is_gone(
     gate.pods("held", 1)
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seconds", AWAY)
 def test_without_the_gateways_controller_requests_flow(gate: Serving, held: list[dict[str, Any]], seconds: int) -> None:
     with in_flight(gate, 4):
@@ -182,7 +180,6 @@ def test_without_the_gateways_controller_requests_flow(gate: Serving, held: list
 OUTLAST = [pytest.param(25, id="a moment"), AWAY[1]]
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seconds", OUTLAST)
 def test_what_pods_use_brings_more_and_without_metrics_server_nothing_shrinks_though_they_rest(
     gate: Serving, seconds: int

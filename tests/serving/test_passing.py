@@ -17,7 +17,7 @@ import grpc
 import pytest
 
 from controllers.adapters.kube_api import Json
-from ebbtide.demo.load import Answers, Stretch
+from ebbtide.demo.load import LoadAnswers, LoadStage
 from ebbtide.demo.model_server import REFUSE, ModelServer
 from tests.builders.control_plane import eventually
 from tests.segments import segments_in
@@ -160,7 +160,7 @@ def test_calls_by_grpc_reach_every_pod(passing: Serving) -> None:
     assert {pod for pod, _ in told} == {pod.name for pod in passing.pods("spoken")}
 
 
-def refused(serving: Serving, name: str) -> Answers:
+def refused(serving: Serving, name: str) -> LoadAnswers:
     """Three pods, of which one takes no connection from two seconds on; the kubelet sees it half a minute later."""
     one = serving.pods(name, 3)[0]
 
@@ -168,7 +168,7 @@ def refused(serving: Serving, name: str) -> Answers:
         with urllib.request.urlopen(f"http://{one.address}:{PORT}{REFUSE}", timeout=5):
             return
 
-    answers = under(load_on(serving, name, [Stretch(seconds=10, rate=200)]), refuses)
+    answers = under(load_on(serving, name, [LoadStage(seconds=10, rate=200)]), refuses)
     assert one.name in {pod.name for pod in serving.pods(name)}, "it is an endpoint all the time"
     assert Counter(answer.pod for answer in answers.between(4, 10).all)[one.name] == 0
     return answers

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from controllers.adapters.kube_api import Json
-from ebbtide.demo.load import Answers, Stretch, offer
+from ebbtide.demo.load import LoadAnswers, LoadStage, offer
 from ebbtide.demo.model_server import ModelServer
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.vocabulary.labels import WORKLOADS
@@ -116,9 +116,9 @@ def _offered(serving: Serving, services: Mapping[str, str], rush: datetime) -> M
             stack.enter_context(watch.looking())
         quiet = (rush - datetime.now(UTC)).total_seconds()
         assert quiet > 20, "the site took too long to come up"
-        stretches = [Stretch(seconds=quiet, rate=QUIET), Stretch(seconds=LASTS, rate=BUSY)]
+        stretches = [LoadStage(seconds=quiet, rate=QUIET), LoadStage(seconds=LASTS, rate=BUSY)]
 
-        async def all_of_them() -> list[Answers]:
+        async def all_of_them() -> list[LoadAnswers]:
             return await asyncio.gather(
                 *(offer(load_on(serving, name(kind), stretches, timeout=150)) for kind in services)
             )

@@ -14,7 +14,7 @@ from itertools import pairwise
 import pytest
 
 from controllers.adapters.kube_api import Json
-from ebbtide.demo.load import Answers, Stretch, offer
+from ebbtide.demo.load import LoadAnswers, LoadStage, offer
 from ebbtide.demo.model_server import RUNNING, WAITING, ModelServer
 from tests.serving.support.monitored import monitored
 from tests.serving.support.site import Serving
@@ -24,10 +24,10 @@ from tests.serving.support.steps import Measured, Watch, changes, is_gradual
 pytestmark = [pytest.mark.serving, pytest.mark.timeout(900)]
 
 SERVER = ModelServer(port=0, service=0.5, concurrency=2, loading=10)
-QUIET, BUSY = Stretch(seconds=12, rate=1.5), Stretch(seconds=75, rate=10)
-BY_SHARE = Stretch(seconds=100, rate=10)  # of what is full at 100 %
-BY_LATENCY = Stretch(seconds=175, rate=10)  # it takes steps of startsWithin and two minutes
-QUIET_AGAIN = Stretch(seconds=460, rate=1.5)
+QUIET, BUSY = LoadStage(seconds=12, rate=1.5), LoadStage(seconds=75, rate=10)
+BY_SHARE = LoadStage(seconds=100, rate=10)  # of what is full at 100 %
+BY_LATENCY = LoadStage(seconds=175, rate=10)  # it takes steps of startsWithin and two minutes
+QUIET_AGAIN = LoadStage(seconds=460, rate=1.5)
 ENOUGH, MOST = 3, 8  # pods
 PORTS = "ports: { http: 8000, metrics: 9100 }"
 
@@ -38,7 +38,7 @@ class Kind:
     metrics: str
     more: tuple[str, ...] = ()  # lines of the file
     server: ModelServer = SERVER
-    busy: Stretch = BUSY
+    busy: LoadStage = BUSY
     reaches: int = ENOUGH  # pods, while the load lasts
 
     @property
@@ -91,12 +91,12 @@ def every_15_s(serving: Serving) -> Generator[Serving]:
         yield serving
 
 
-def stepped(serving: Serving, *kinds: Kind, after: Sequence[Stretch] = ()) -> list[Measured]:
+def stepped(serving: Serving, *kinds: Kind, after: Sequence[LoadStage] = ()) -> list[Measured]:
     """Each kind at once with the others, kept as files and pictures."""
     watches = [Watch(serving, kind.service) for kind in kinds]
     servers = {kind.service: kind.server for kind in kinds}
 
-    async def all_of_them() -> list[Answers]:
+    async def all_of_them() -> list[LoadAnswers]:
         loads = [load_on(serving, kind.service, [QUIET, kind.busy, *after], timeout=150) for kind in kinds]
         return await asyncio.gather(*map(offer, loads))
 
@@ -113,7 +113,7 @@ def stepped(serving: Serving, *kinds: Kind, after: Sequence[Stretch] = ()) -> li
     return [_kept(kind, its, watch) for kind, its, watch in zip(kinds, answers, watches, strict=True)]
 
 
-def _kept(kind: Kind, answers: Answers, watch: Watch) -> Measured:
+def _kept(kind: Kind, answers: LoadAnswers, watch: Watch) -> Measured:
     measured = Measured(
         kind=kind.name,
         metrics=kind.metrics,

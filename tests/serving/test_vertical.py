@@ -19,7 +19,7 @@ from tests.serving.support.kubelet import PLAIN
 from tests.serving.support.site import NAMESPACE, Serving
 from tests.serving.support.stack import lasting, open_budget, served, service
 
-pytestmark = [pytest.mark.serving, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.serving
 
 ECHO = Path(__file__).parent / "support" / "echo.py"
 HOOK = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/vpa-webhook-config"

@@ -53,7 +53,7 @@ def test_no_policy_finds_anything() -> None:
 
 
 def test_check_warns_of_what_the_page_names() -> None:
-    assert {caution.path for caution in warnings_of(example(), TODAY)} == {"controller.image"}
+    assert {caution.place for caution in warnings_of(example(), TODAY)} == {"controller.image"}
     assert "`check` warns of one thing here" in PAGE
 
 

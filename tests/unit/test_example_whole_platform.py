@@ -7,7 +7,6 @@ from functools import cache
 import pytest
 
 from ebbtide.policies import judge
-from ebbtide.preview.document import DangerCode
 from ebbtide.preview.sides import Side
 from ebbtide.settings import StackSettings, load_stack, warnings_of
 from ebbtide.vocabulary.labels import Category
@@ -33,7 +32,7 @@ def test_no_policy_finds_anything() -> None:
 
 
 def test_check_warns_of_the_controllers_image_and_of_replicas_alone() -> None:
-    paths = {caution.path for caution in warnings_of(platform(), TODAY)}
+    paths = {caution.place for caution in warnings_of(platform(), TODAY)}
 
     assert paths == {"controller.image", "adopted.loader.pool.replicas"}
 
@@ -50,6 +49,6 @@ def test_the_page_says_of_each_rule_what_happens_at_night() -> None:
 def test_the_page_quotes_the_preview() -> None:
     bare = platform().model_copy(update={"adopted": {}})
     sides = (Side(stack="platform", settings=stack, resources=record(stack)) for stack in (bare, platform()))
-    (begins,) = [danger for danger in dangers(*sides) if danger.code is DangerCode.ADOPTION_BEGINS]
+    (begins,) = [danger for danger in dangers(*sides) if danger.code == "adoption-begins"]
 
-    assert begins.what in " ".join(line.removeprefix("> ") for line in PAGE.splitlines())
+    assert begins.text in " ".join(line.removeprefix("> ") for line in PAGE.splitlines())

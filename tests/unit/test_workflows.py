@@ -191,10 +191,10 @@ def test_one_check_stands_for_all_tiers() -> None:
 
 
 def test_the_tiers_with_an_engine_have_the_pulumi_cli() -> None:
-    """The tier `long` runs the engine's big counts, and `aws` the real provider on it."""
+    """The tier `long` runs the engine's big counts, and `aws-engine` the real provider on it."""
     [step] = [step for step in named("ci")["jobs"]["tier"]["steps"] if "pulumi/actions" in step.get("uses", "")]
 
-    assert step["if"] == """contains(fromJSON('["aws", "engine", "long"]'), matrix.tier)"""
+    assert step["if"] == """contains(fromJSON('["aws-engine", "engine", "long"]'), matrix.tier)"""
 
 
 def test_a_newer_preview_ends_the_older_one_of_its_pull_request() -> None:

@@ -3,9 +3,7 @@
 `--monitoring` adds Prometheus and Alertmanager. `--serving` adds those and the programs that scale and route served
 models, half an hour's work on two cores. `--ray` adds KubeRay's operator, `--karpenter` Karpenter with KWOK's machines.
 `--nodes` adds KubeRay's operator and what real nodes need: kubelet, kube-proxy and images. If nodes cannot run, one
-line says why.
-
-`--look` builds nothing, and exits with 3 if a program is missing.
+line says why. With `--no-ray` they come without KubeRay's operator and Ray's image.
 """
 
 import sys
@@ -19,14 +17,14 @@ from control_plane.plane.binaries import (
     WITH_NODES,
     binaries,
     build,
-    missing,
 )
 from control_plane.plane.errors import ControlPlaneError
 
 
 def main(arguments: list[str]) -> int:
     with_nodes = "--nodes" in arguments
-    with_ray = with_nodes or "--ray" in arguments
+    nodes_have_ray = with_nodes and "--no-ray" not in arguments
+    with_ray = nodes_have_ray or "--ray" in arguments
     with_serving = "--serving" in arguments
     with_monitoring = with_serving or "--monitoring" in arguments
     programs = (
@@ -36,8 +34,6 @@ def main(arguments: list[str]) -> int:
         *(OF_MONITORING if with_monitoring else ()),
         *(OF_SERVING if with_serving else ()),
     )
-    if "--look" in arguments:
-        return 3 if missing(programs) else 0
     try:
         if with_nodes and (why := _why_no_nodes()):
             print(why)  # the tests print it too, and skip
@@ -46,7 +42,7 @@ def main(arguments: list[str]) -> int:
         for program, path in binaries(programs).items():
             print(f"{program:24} {path}")
         if with_nodes:
-            _build_images()
+            _build_images(with_ray=nodes_have_ray)
     except ControlPlaneError as error:
         print(error, file=sys.stderr)
         return 1
@@ -63,12 +59,13 @@ def _why_no_nodes() -> str:
     return host.one_line(lacking) if lacking else ""
 
 
-def _build_images() -> None:
+def _build_images(*, with_ray: bool) -> None:
     """Build the images. Imported here, since only their names need Ebbtide's settings."""
     from control_plane.nodes.images import building, store
 
-    building.build(_tell)
-    archives = building.archives()
+    names = () if with_ray else building.WITHOUT_RAY
+    building.build(_tell, names)
+    archives = building.archives(names)
     store.prepare(_tell, archives)
     for name, archive in archives.items():
         print(f"{name:24} {archive}")

@@ -13,11 +13,13 @@ from itertools import chain, combinations, pairwise, product
 from pathlib import Path
 from types import ModuleType
 
-from controllers.workloads.ray.sleep import ClusterState, decide_sleep
+from controllers.workloads.ray.sleep import RayClusterState, decide_sleep
 from ebbtide.monitoring.alerts import alerts
+from ebbtide.monitoring.documents import rule_groups
+from ebbtide.monitoring.rules import Alert
 from ebbtide.operate.wording import RAY_REASONS
 from ebbtide.vocabulary import labels
-from ebbtide.vocabulary.workloads import Purpose, Sleep, Wake, When
+from ebbtide.vocabulary.workloads import Purpose, Sleep, SleepWhen, Wake
 from tests.builders.monitoring.alert_cases import CASES, STACK
 from tests.builders.monitoring.expositions import (
     of_an_idle_ray_cluster,
@@ -31,6 +33,8 @@ _HELP = re.compile(r"# HELP (\S+) (.*)\n# TYPE \S+ (\S+)\n[^\s{]+(?:\{(.*?)\})? 
 _LABEL = re.compile(r"(\w+)=")
 
 
+ALERTS = [rule for group in rule_groups(STACK) for rule in group.rules if isinstance(rule, Alert)]
+"""Every alert once, in the order of the rules."""
 _SPEC_REASONS = ("spec-first", "spec-awake", "spec-whole")
 
 
@@ -85,7 +89,7 @@ def _reasons(*, suspended: bool) -> set[str]:
     for values in product((False, True), repeat=len(flags)):
         for idle_for, drivers, purpose, doubt in product(times, (None, False, True), (None, *Purpose), ("", "clocks")):
             known = dict(zip(flags, values, strict=True))
-            seen = ClusterState(
+            seen = RayClusterState(
                 suspended=suspended, idle_for=idle_for, drivers=drivers, purpose=purpose, doubt=doubt, **known
             )
             for sleep in _SLEEPS:
@@ -95,7 +99,7 @@ def _reasons(*, suspended: bool) -> set[str]:
 
 
 _WAKES = chain.from_iterable(combinations(Wake, count) for count in range(len(Wake) + 1))
-_SLEEPS = [Sleep(when=when, wake=frozenset(wake)) for wake in _WAKES for when in When]
+_SLEEPS = [Sleep(when=when, wake=frozenset(wake)) for wake in _WAKES for when in SleepWhen]
 
 
 def ray_annotations() -> str:
@@ -112,6 +116,23 @@ def _described(module: ModuleType) -> Iterator[tuple[str, str, str]]:
         if isinstance(at, ast.Assign) and isinstance(at.targets[0], ast.Name) and isinstance(after, ast.Expr):
             text = ast.literal_eval(after.value).partition(": ")[2]
             yield at.targets[0].id, getattr(module, at.targets[0].id), " ".join(str(text).split())
+
+
+def alert_rows() -> str:
+    """Return when each alert fires and its page; alerts with the same page and time share a row."""
+    rows: dict[tuple[str, str], list[str]] = {}
+    for alert in ALERTS:
+        after = alert.fires_after or f"{int(alert.lasting.total_seconds()) // 60} min"
+        stacks = f", {alert.stacks}" if alert.stacks else ""
+        rows.setdefault((after, alert.runbook), []).append(f"`{alert.name}`{stacks}")
+    return table(
+        ("alert", "fires after", "page"),
+        [(", ".join(names), after, _runbook_link(page)) for (after, page), names in rows.items()],
+    )
+
+
+def _runbook_link(page: str) -> str:
+    return f"[{page.replace('-', ' ')}](../runbooks/{page}.md)"
 
 
 def alert_messages() -> str:

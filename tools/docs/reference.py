@@ -1,7 +1,7 @@
-"""Generate documents from the code: the JSON Schemas, and the tables of the reference pages.
+"""Generate documents from the code: the JSON Schemas, the tables of the pages, and the list of runbooks of the site.
 
 `python -m tools.docs.reference` (`make schema`) writes; a test compares. In a page only the table between
-`<!-- generated: NAME -->` and `<!-- end -->` is generated.
+`<!-- generated: NAME -->` and `<!-- end -->` is generated, and in the settings of the site the list of runbooks.
 """
 
 import json
@@ -14,18 +14,21 @@ from typing import Any, cast
 import yaml
 from pydantic import TypeAdapter
 
-from ebbtide.files import write_file
 from ebbtide.policies import RULES
+from ebbtide.preview.dangers import KINDS
 from ebbtide.preview.render.as_json import schema_text as preview_schema
 from ebbtide.settings.json_schema import base_schema_text, config_schema, json_schema
 from ebbtide.settings.json_schema import schema_text as stack_schema
-from ebbtide.units.durations import format_duration
+from ebbtide.text.durations import format_duration
+from ebbtide.text.files import write_file
 from tests.aws.support.page import differences_table, faults_table, forgotten_table
 from tests.fidelity.hpa import HpaScenario, likeness, read_recordings
 from tests.paths import DATA
 from tools.docs.commands import commands
 from tools.docs.metrics import (
+    ALERTS,
     alert_messages,
+    alert_rows,
     exporter_metrics,
     metrics,
     ray_annotations,
@@ -35,7 +38,10 @@ from tools.docs.metrics import (
 from tools.docs.tables import Row, table
 
 ROOT = Path(__file__).parents[2]
+SITE = ROOT / "tools" / "docs" / "zensical.toml"
+PREVIEW_SCHEMA = ROOT / "docs" / "preview.schema.json"
 _BLOCK = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_NAVIGATION = re.compile(r"(    # generated: runbooks\n).*?(    # end\n)", re.DOTALL)
 _DECISION = re.compile(r"# (\d+)\. (.+)\n\nStatus: (.+) · Date: (\d{4}-\d\d-\d\d)\n")
 _NAMED = "<name>"
 _MODEL = "ebbtide:workloads"
@@ -46,11 +52,13 @@ def documents() -> dict[Path, str]:
     tables: Mapping[str, Callable[[], str]] = {
         "keys": stack_file_keys,
         "rules": policy_rules,
+        "dangers": dangers,
         "commands": commands,
         "metrics": metrics,
         "workload-metrics": workload_metrics,
         "exporter-metrics": exporter_metrics,
         "workload-events": workload_events,
+        "alerts": alert_rows,
         "alert-messages": alert_messages,
         "ray-annotations": ray_annotations,
         "decisions": decisions,
@@ -67,14 +75,29 @@ def documents() -> dict[Path, str]:
     return {
         ROOT / "docs" / "stack.schema.json": stack_schema(),
         ROOT / "docs" / "base.schema.json": base_schema_text(),
-        ROOT / "docs" / "preview.schema.json": preview_schema(),
+        PREVIEW_SCHEMA: preview_schema(PREVIEW_SCHEMA.read_text(encoding="utf-8")),
+        SITE: _NAVIGATION.sub(rf"\1{runbooks()}\2", SITE.read_text(encoding="utf-8")),
         **{path: _BLOCK.sub(filled, path.read_text(encoding="utf-8")) for path in pages},
     }
 
 
+def runbooks() -> str:
+    """Return the site's navigation of runbooks: each page with its title, in the order of the alerts."""
+    lines: list[str] = []
+    for page in dict.fromkeys(alert.runbook for alert in ALERTS):
+        title = (ROOT / "docs" / "runbooks" / f"{page}.md").read_text(encoding="utf-8").partition("\n")[0]
+        lines.append(f'    {{ "{title.removeprefix("# ")}" = "runbooks/{page}.md" }},\n')
+    return "".join(lines)
+
+
 def policy_rules() -> str:
-    rows = [(rule.id, rule.severity.value, rule.law, rule.fix, rule.source) for rule in RULES]
+    rows = [(rule.code, rule.severity.value, rule.title, rule.remedy, rule.source) for rule in RULES]
     return table(("id", "severity", "what holds", "fix", "source"), rows)
+
+
+def dangers() -> str:
+    rows = [(f"`{kind.code}`", " or ".join(kind.severities), kind.title) for _, kind in sorted(KINDS.items())]
+    return table(("code", "severity", "what the change does"), rows)
 
 
 def decisions() -> str:

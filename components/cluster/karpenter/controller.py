@@ -1,9 +1,9 @@
 """Karpenter's controller, its roles, and the role of the nodes that it launches.
 
-Two replicas on fixed nodes; one leads. While both are down no node comes or goes, and nothing that runs stops.
+Two replicas run on fixed nodes; one leads. While both are down, no node is added or removed, and running pods stay.
 
-**Destroy.** NodePools end first, while the controller can still drain their nodes and end their instances: see
-`components.cluster.karpenter.nodes`.
+**Destroy.** NodePools are deleted first, while the controller can still drain their nodes and terminate their
+instances: see `components.cluster.karpenter.nodes`.
 """
 
 import json
@@ -52,7 +52,7 @@ class KarpenterArgs:
     subnet_ids: Mapping[str, pulumi.Input[str]]  # by zone
     security_group_id: pulumi.Input[str | None]
     definitions: pulumi.ProviderResource | None
-    isolated: bool  # the network has no route to the internet
+    isolated: bool  # True if the network has no route to the internet
 
 
 class Karpenter(pulumi.ComponentResource):
@@ -73,7 +73,7 @@ class Karpenter(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _node_role(self) -> GrantedRole:
-        """Create the nodes' own role: EKS removes the access of the managed groups' role with the last of them."""
+        """Create a separate role: EKS removes the access of the managed groups' role when the last group is deleted."""
         args = self._args
         nodes = granted_role(
             f"{self._name}-node",
@@ -131,7 +131,7 @@ class Karpenter(pulumi.ComponentResource):
         PodDisruptionBudget(
             f"{self._name}-budget",
             metadata={"name": NAME, "namespace": KUBE_SYSTEM, "labels": self._labels},
-            # Open for one: the other replica takes over.
+            # Open for one pod: the other replica takes over.
             spec={"max_unavailable": 1, "selector": {"match_labels": {WORKLOAD: NAME}}},
             opts=self._child,
         )
@@ -184,11 +184,11 @@ class Karpenter(pulumi.ComponentResource):
             "AWS_REGION": args.stack.region,
             "CLUSTER_NAME": args.stack.customer,
             "INTERRUPTION_QUEUE": queue,
-            # Prices come from an API without an endpoint in a VPC. Karpenter ships a table of them.
+            # The price API has no VPC endpoint. Karpenter then uses the price table that it contains.
             **({"ISOLATED_VPC": "true"} if args.isolated else {}),
             "METRICS_PORT": str(_METRICS),
             "HEALTH_PROBE_PORT": str(_HEALTH),
-            # By default it plans as if preferences were required: pods that prefer a spread keep a node each.
+            # By default Karpenter treats preferences as required: pods that prefer a spread would each keep a node.
             "PREFERENCE_POLICY": "Ignore",
         }
         return [

@@ -1,4 +1,4 @@
-"""The queue from which Karpenter learns that AWS takes a node: spot, health, or a stopped instance.
+"""The queue that notifies Karpenter when AWS takes a node: spot interruption, health event, or a stopped instance.
 
 EventBridge sends the events of all instances in the account and region. Karpenter drops those of other instances.
 """

@@ -1,9 +1,9 @@
 """The NodePools and EC2NodeClasses of a stack's groups.
 
-**Destroy.** Pods and their budgets end before this component, and the controller after it. A NodePool is deleted with
-its NodeClaims, in the foreground: Karpenter drains their nodes and ends the instances, and the deletion waits for that.
-Then its EC2NodeClass goes, with the launch templates. In a live stack the NodePool of a removed group waits for its
-busy workers, whose budgets are closed.
+**Destroy.** Pods and their budgets are deleted before this component, and the controller after it. A NodePool is
+deleted with its NodeClaims, in the foreground: Karpenter drains the nodes and terminates the instances, and the
+deletion waits for this. Then the EC2NodeClass is deleted, with the launch templates. In a live stack, the NodePool of a
+removed group waits for its busy workers, whose budgets are closed.
 """
 
 from collections.abc import Mapping, Sequence

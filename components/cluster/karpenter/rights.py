@@ -1,12 +1,12 @@
 """Karpenter's rights, on AWS and in the cluster. Pure.
 
-On AWS it may launch instances in the stack's subnets with its security group, and may change only instances and launch
-templates that it tagged itself, for this cluster. Pulumi creates the instance profile, so Karpenter creates and changes
-nothing in IAM and may pass the nodes' role only. It reads instance profiles because the deletion of an EC2NodeClass
+On AWS it may launch instances in the stack's subnets with the cluster's security group, and may change only instances
+and launch templates that it tagged itself, for this cluster. Pulumi creates the instance profile, so Karpenter changes
+nothing in IAM and may pass only the nodes' role. It reads instance profiles because the deletion of an EC2NodeClass
 looks for profiles of earlier releases.
 
-In the cluster it has the rights of its chart except one. It may not delete pods: it would do so only at the end of a
-`terminationGracePeriod`, budgets or not.
+In the cluster it has all rights of its chart but one: it may not delete pods. It would delete a pod only at the end of
+a `terminationGracePeriod`, and then despite budgets.
 
 Sources: aws/karpenter-provider-aws v1.14.1, `getting-started-with-karpenter/cloudformation.yaml` and
 `charts/karpenter/templates`.
@@ -187,7 +187,7 @@ def _allow(
 
 
 def queue_policy(queue: str, rules: Sequence[str]) -> Document:
-    """Return the policy of the queue: these EventBridge rules send to it, over TLS."""
+    """Return the queue's policy: only these EventBridge rules may send, and only over TLS."""
     return {
         "Version": "2012-10-17",
         "Statement": [

@@ -1,1 +1,1 @@
-"""The number of workers of a pool, and the pods that may go. Decides only: no clock, no client, no logging."""
+"""Decides the number of a pool's workers, and the pods that may be removed. No clock, no client, no logging."""

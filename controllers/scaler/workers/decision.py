@@ -1,11 +1,11 @@
 """The number of workers of a pool. Pure: no clock, no client, no logging.
 
 Growth follows the newest reading. Shrinking follows the *highest* demand of the entire stabilization window, so a short
-dip causes no restart, and zero means that there was no demand at all for that long.
+dip stops no worker, and zero workers means that there was no demand during the entire window.
 
 Without a declared safe stop nothing is lowered, not even to zero after an empty stabilization window: a stock worker
-that is stopped between taking a job and registering it loses the job, and a job may arrive at an empty queue at that
-very instant.
+that is stopped between taking a job and registering it loses the job, and a job may arrive at an empty queue at any
+instant.
 """
 
 from dataclasses import dataclass
@@ -43,20 +43,20 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolReading:
-    trusted: bool = True  # False: it may raise and not lower
+    trusted: bool = True  # False: it may scale up but not down
     jobs: int  # waiting, in transit and running
-    chores: int = 0  # number of jobs for which stale entries and soon-due jobs count; only a worker can clear them
-    peak_jobs: int  # the most jobs, or chores, at one moment of the stabilization window
-    watched_for: timedelta  # the unbroken run of trusted readings up to now
+    chores: int = 0  # stale entries and soon-due jobs, counted as jobs; only a worker can clear them
+    peak_jobs: int  # maximum of jobs and chores in the stabilization window
+    watched_for: timedelta  # duration of the unbroken series of trusted readings
     busy: int  # workers with a job, or not proven idle
     workers: int  # requested replicas, ready or not
-    floor: int = 0  # planned work, from the clock
-    settled: bool = True  # no rollout, and no write that the caches lack
+    floor: int = 0  # minimum for planned work at this time
+    settled: bool = True  # no rollout, and no write that the caches do not show yet
     unreachable: int = 0  # workers on silent nodes: no capacity, and perhaps busy
-    failing: bool = False  # some of its pods fail to start, and none is ready
-    short_grace: bool = False  # a pod gets less time to stop than the longest job takes
-    missing: int = 0  # requested pods that do not exist; negative: pods that are to go and still exist
-    held: Reason | None = None  # why nothing may be lowered now: a hold of an operator, a doubt
+    failing: bool = False  # some of the pool's pods fail to start, and none is ready
+    short_grace: bool = False  # a pod's grace period is shorter than the longest job
+    missing: int = 0  # requested pods that do not exist; negative: pods that still exist but are no longer requested
+    held: Reason | None = None  # why nothing may be lowered: an operator's hold, or a doubt
     may_add: int | None = None  # workers that the growth limit still allows; None: no limit
     granted: int | None = None  # pods that the cluster allows, at least the existing ones; None: no known limit
 
@@ -74,7 +74,7 @@ def decide_workers(reading: PoolReading, policy: PoolPolicy) -> WorkerDecision:
         target = min(target + reading.unreachable, policy.max_workers)
     may_follow = reading.settled and reading.held is None and reading.trusted
     if may_follow and reading.granted is not None and reading.granted < reading.workers:
-        return WorkerDecision(reading.granted, Reason.REFUSED)  # the existing ones: requesting no more removes none
+        return WorkerDecision(reading.granted, Reason.REFUSED)  # the existing pods: this removes none
     if target > reading.workers:
         return _growth(reading, target, policy)
     if target == reading.workers:
@@ -99,7 +99,7 @@ def _clamped(jobs: int, floor: int, policy: PoolPolicy) -> int:
 def _growth(reading: PoolReading, target: int, policy: PoolPolicy) -> WorkerDecision:
     """Grow as far as the cluster and the growth limit allow; the first worker is never delayed.
 
-    If no pod manages to start, more of them would only fill nodes.
+    If no pod can start, more pods would only fill nodes.
     """
     if reading.failing and reading.workers:
         return WorkerDecision(reading.workers, Reason.FAILING)
@@ -123,7 +123,7 @@ def _growth_reason(reading: PoolReading, policy: PoolPolicy) -> Reason:
 
 
 def _obstacle(reading: PoolReading, policy: PoolPolicy) -> Reason | None:
-    """Return why the pool may not shrink now, whatever the demand was."""
+    """Return why the pool may not shrink now, independent of demand."""
     if not reading.trusted:
         return Reason.UNTRUSTED
     if reading.held is not None:

@@ -1,6 +1,6 @@
 """Planned work and mornings as a minimum of a pool's workers. Pure.
 
-A floor begins `node_startup` before its time, so that nodes are ready when the work starts; it ends on the clock. A
+A floor begins `node_startup` before its time, so that nodes are ready when the work starts, and ends as scheduled. A
 morning starts at each opening, so a closed day has none.
 """
 
@@ -12,16 +12,16 @@ from ebbtide.vocabulary.controller_config import ControllerConfig, Floor, Mornin
 from ebbtide.vocabulary.windows import wall_to_instant
 
 LOOK_AHEAD = timedelta(days=1)
-"""Floors that begin within this time are taken into account; without an edge in it, the present floor holds so long."""
+"""Mornings that begin within this time are considered. A floor without a known end is valid for this time."""
 
 
 @dataclass(frozen=True, slots=True)
 class FloorNow:
-    """The floor now, and its end; `until` is None if no change is in sight."""
+    """The present floor and its end; `until` is None if no change is known."""
 
     workers: int
     until: datetime | None
-    why: str = ""  # the doubt without which it would be lower
+    why: str = ""  # the doubt that raises the floor
 
 
 def floor_at(now: datetime, pool: PoolPolicy, config: ControllerConfig) -> FloorNow:
@@ -46,6 +46,6 @@ def floor_at(now: datetime, pool: PoolPolicy, config: ControllerConfig) -> Floor
 
 
 def raised_by_any(ours: FloorNow, now: datetime, pool: PoolPolicy, config: ControllerConfig, doubt: Doubt) -> FloorNow:
-    """Return the highest floor by any clock; `ours` is that of this process's clock."""
+    """Return the highest floor by any clock; `ours` is the floor by this process's clock."""
     workers = max((floor_at(instant, pool, config).workers for instant in doubt.others(now)), default=0)
     return replace(ours, workers=workers, why=doubt.why) if workers > ours.workers else ours

@@ -1,7 +1,7 @@
 """The past of a pool's demand, in memory only.
 
-A restart forgets it, which can delay a lowering and nothing else. A value holds until the next reading replaces it, so
-the stabilization window counts from the last moment at which the higher demand may still have existed.
+A restart forgets it, which can only delay a scale-down. A value is valid until the next reading replaces it, so the
+stabilization window counts from the last moment at which the higher demand may still have existed.
 """
 
 from collections import deque
@@ -11,8 +11,8 @@ from controllers.ports import Known, PodName
 from controllers.scaler.workers.victims import POP_WINDOW
 
 JANITOR_PATIENCE = timedelta(minutes=11)
-"""Time for which stale entries keep one worker: RQ's default maintenance interval of 600 s and a minute more. Entries
-that no worker has cleared by then need an operator."""
+"""How long stale entries keep one worker: RQ's default maintenance interval, 600 s, plus a minute. Entries that no
+worker has cleared by then need an operator."""
 
 _MINUTE = timedelta(minutes=1)
 
@@ -34,12 +34,12 @@ class DemandHistory:
         self._grown: deque[tuple[datetime, int]] = deque()  # (at, added workers) of the last minute
 
     def observe(self, now: datetime, counts: Known, *, staffed: bool, weight: int = 1, janitor: int = 1) -> None:
-        """Take in a trusted reading; `staffed` is true if a running worker could clear stale entries.
+        """Record a trusted reading; `staffed` is true if a running worker could clear stale entries.
 
-        Each job counts for `weight` jobs; `janitor` as in `chores`.
+        Each job counts as `weight` jobs; `janitor` as in `chores`.
         """
         if self._last is not None and not timedelta() <= now - self._last <= self._longest_gap:
-            self.forget()  # nothing is known about such a gap
+            self.forget()  # demand in such a gap is unknown
         self._last = now
         if counts.stale == 0 or counts.stale > self._stale:
             self._janitor_since = None
@@ -59,7 +59,7 @@ class DemandHistory:
         self._idle_since = {pod: self._idle_since.get(pod, now) for pod in counts.idle}
 
     def observe_replicas(self, now: datetime, workers: int) -> int:
-        """Take in the requested replicas; return their growth within a minute, whichever writer raised them."""
+        """Record the requested replicas; return their growth in the last minute, whoever raised them."""
         if self._workers is not None and workers > self._workers:
             self._grown.append((now, workers - self._workers))
         self._workers = workers
@@ -75,17 +75,17 @@ class DemandHistory:
         self._idle_since = {}
 
     def chores(self, now: datetime, counts: Known, janitor: int = 1) -> int:
-        """Return the number of jobs for which stale and soon-due entries count, since only a worker clears them.
+        """Return stale and soon-due entries as a number of jobs, since only a worker clears them.
 
-        A busy worker clears only jobs with checkpoints before its own job ends, so stale entries count for `janitor`
-        jobs: as many as require one worker more than the busy ones. Jobs that are due soon need any one worker.
+        Until its own job ends, a busy worker clears only jobs with checkpoints. So stale entries count as `janitor`
+        jobs, which require one worker more than the busy ones. Jobs that are due soon need one worker, busy or not.
         """
         if counts.stale and not self.is_out_of_patience(now):
             return janitor
         return int(counts.due_soon > 0)
 
     def is_out_of_patience(self, now: datetime) -> bool:
-        """Return True if stale entries remain although a free worker had the time to clear them."""
+        """Return True if stale entries remain although a free worker had enough time to clear them."""
         return self._janitor_since is not None and now - self._janitor_since >= JANITOR_PATIENCE
 
     @property
@@ -100,7 +100,7 @@ class DemandHistory:
         return None if since is None else now - since
 
     def next_change(self, now: datetime) -> datetime | None:
-        """Return the next instant at which time alone may allow a change."""
+        """Return the next instant at which a change may become due without a new event."""
         edges = [since + POP_WINDOW for since in self._idle_since.values()]
         if self._watched_since is not None:
             edges.append(self._watched_since + self._window)

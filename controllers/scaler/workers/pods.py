@@ -15,8 +15,8 @@ FAILING, UNREACHABLE = PodPhase.FAILING, PodPhase.UNREACHABLE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSummary:
-    pods: list[WorkerPod]  # those that count as capacity, without the plain ones
-    plain: int  # pods that count as busy, and are neither marked nor about to be; most pods are plain
+    pods: list[WorkerPod]  # pods that count as capacity, except plain ones
+    plain: int  # pods that count as busy and have no mark, present or expected; most pods are plain
     spare: Spare
     pending: int
     terminating: int
@@ -37,7 +37,7 @@ class PodSummary:
 
 
 def with_idle_pods(counts: Known, pods: Sequence[ObservedPod]) -> Known:
-    """Complete a reading that does not distinguish pods: all are idle while nothing at all is in flight."""
+    """Complete a reading that does not distinguish pods: all running pods are idle if nothing is in flight."""
     if counts.names_idle:
         return counts
     quiet = () if _hides_busy_pods(counts) else pods
@@ -45,7 +45,7 @@ def with_idle_pods(counts: Known, pods: Sequence[ObservedPod]) -> Known:
 
 
 def count_busy(observed: ObservedPool, counts: Known) -> int:
-    """Return how many running pods have a job: those not reported idle, but no more than jobs that workers hold."""
+    """Return the number of running pods with a job: pods not reported idle, but at most the jobs that workers hold."""
     held = counts.in_transit + counts.running
     return min(held, sum(pod.phase is RUNNING and pod.name not in counts.idle for pod in observed.pods)) if held else 0
 
@@ -58,7 +58,7 @@ def _hides_busy_pods(counts: Known) -> bool:
 def summarize_pods(
     now: datetime, observed: ObservedPool, counts: Known, history: DemandHistory, marks: tuple[Expectations[int], str]
 ) -> PodSummary:
-    """`counts` names idle pods; `marks`: the expectations, and the kind under which they hold this pool's marks."""
+    """Summarize the pods. `counts` names idle pods; `marks`: the expectations, and the kind of this pool's marks."""
     pods: list[WorkerPod] = []
     expectations, kind = marks
     active = counts.in_transit + counts.running
@@ -72,16 +72,16 @@ def summarize_pods(
             continue
         if phase is TERMINATING:
             terminating += 1
-            active -= not idle  # it finishes its job and ends
+            active -= not idle  # the pod finishes its job and ends
             continue
-        waits = phase is not RUNNING and not idle  # an idle report means that its worker runs by now
+        waits = phase is not RUNNING and not idle  # a report of idleness shows that the worker runs
         failing += phase is FAILING
         pending += waits and phase is PENDING
         written = expectations.outstanding(kind, pod.name, ("", int(pod.marked)), now)
         marked = pod.marked if written is None else bool(written.value)
         idle_for = (history.idle_for(pod.name, now) or timedelta()) if idle else None
         pods.append(WorkerPod(pod.name, waits, marked, written is None, idle_for))
-    # A job in transit is held by a pod that still reports idle; which one is unknown.
+    # A job in transit is in a pod that still reports idle; which pod is unknown.
     proven = not counts.in_transit and not _hides_busy_pods(counts)
     spare = spare_pods(pods, max(0, active) - plain) if proven else Spare(pending=0, idle=0)
     return PodSummary(

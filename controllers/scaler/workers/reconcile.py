@@ -27,34 +27,34 @@ from controllers.scaler.workers.victims import plan_victims
 from ebbtide.vocabulary.controller_config import ControllerConfig, PoolPolicy
 from ebbtide.vocabulary.holds import Hold
 
-_REPORTED = {Reason.NO_SAFE_STOP, Reason.UNSETTLED}  # holds that an operator should hear about
+_REPORTED = {Reason.NO_SAFE_STOP, Reason.UNSETTLED}  # holds that an operator should know
 _LOWERS = {Reason.SHRINK, Reason.ZERO}
 _LEFT_OVER = {
     "rq": "stale entries or overdue jobs are left that no worker has cleared: do its workers run --with-scheduler?"
 }
 _LEFT_ALONE = {Reason.CONFLICT, Reason.PAUSED}
-_WAITS = {Reason.STABILIZING, Reason.BUSY, Reason.GROWTH, *_LOWERS}  # time alone may change these
+_WAITS = {Reason.STABILIZING, Reason.BUSY, Reason.GROWTH, *_LOWERS}  # these may change without an event, as time passes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _View:
-    """All facts of one reconcile about its pool."""
+    """All facts about the pool in one reconcile."""
 
     now: datetime
     observed: ObservedPool
     reading: Known | Untrusted
     doubt: Doubt
-    counts: Known  # of the reading, trusted or not
-    weight: int  # each job counts for so many jobs
+    counts: Known  # the reading's counts, trusted or not
+    weight: int  # each job counts as this many jobs
     janitor: int  # number of jobs that requires one worker more than the busy ones
-    hold: Hold | None  # the active one
-    written: Expectation[int] | None  # a write of replicas that the caches lack
+    hold: Hold | None  # the active hold
+    written: Expectation[int] | None  # a write of replicas that the caches do not show yet
     pods: PodSummary
     floor: FloorNow
 
     @property
     def workers(self) -> int:
-        """Requested replicas, whether or not the caches show them."""
+        """Return the requested replicas, whether or not the caches show them yet."""
         return self.observed.replicas if self.written is None else self.written.value
 
 
@@ -73,14 +73,14 @@ class PoolReconciler:
     def undecided(
         self, reading: Reading, reason: Reason = Reason.UNKNOWN, workers: int | None = None, note: str = ""
     ) -> PoolReport:
-        """Decide nothing, and end the series of readings."""
+        """Return a report without a decision, and end the series of readings."""
         self._history.forget()
         return PoolReport(name=self._pool.name, reading=reading, workers=workers, wanted=None, reason=reason, note=note)
 
     def reconcile(
         self, now: datetime, observed: ObservedPool | None, reading: Reading, doubt: Doubt = TRUST
     ) -> Result[PoolReport]:
-        """`doubt` says why clock or config are distrusted: then nothing is lowered."""
+        """Decide for this reconcile. While `doubt` distrusts the clock or the config, nothing is lowered."""
         latest = now + self._config.resync
         if observed is None:
             note = "its Deployment is not in the cluster"
@@ -108,7 +108,7 @@ class PoolReconciler:
             self._expectations.record("scale", action.pool, written)
 
     def _view(self, now: datetime, observed: ObservedPool, reading: Known | Untrusted, doubt: Doubt) -> _View:
-        """Take the reading into the history, and collect all facts."""
+        """Add the reading to the history, and collect all facts."""
         shown = observed.version, observed.replicas
         written = self._expectations.outstanding("scale", self._pool.name, shown, now)
         counts = with_idle_pods(reading if isinstance(reading, Known) else reading.seen, observed.pods)
@@ -134,7 +134,7 @@ class PoolReconciler:
         )
 
     def _facts(self, view: _View) -> PoolReading:
-        """Return the input of the decision; take in the cluster's refusals and the growth of this minute."""
+        """Return the input of the decision; record the cluster's refusals and the growth of this minute."""
         now, observed, pods, limit = view.now, view.observed, view.pods, self._pool.growth_per_minute
         hold = Reason.KEPT if view.hold else Reason.REPLACE if pods.unreachable else None
         return PoolReading(
@@ -146,7 +146,7 @@ class PoolReconciler:
             busy=pods.count - pods.spare.total,
             workers=view.workers,
             floor=view.floor.workers,
-            # The cluster's count differs while the cached pods are older than the pool.
+            # The Deployment's count differs while the cached pods are older than the Deployment.
             settled=observed.settled and view.written is None and observed.existing == pods.count,
             unreachable=pods.unreachable,
             failing=pods.failing > 0 and not pods.running,
@@ -175,10 +175,10 @@ class PoolReconciler:
         )
 
     def _weight(self, observed: ObservedPool, counts: Known, workers: int) -> int:
-        """Return for how many jobs each job counts: one worker per job while the declared job time proves wrong.
+        """Return the number of jobs as which each job counts: while jobs take longer than declared, one worker per job.
 
-        That begins when the head of the queue has waited too long and no worker is starting, and lasts until the head
-        is young again: the additional workers take a while to start, and must not be removed meanwhile.
+        This begins when the head of the queue has waited too long and no worker is starting, and lasts until the head
+        has waited only briefly: the additional workers take a while to start, and must not be removed meanwhile.
         """
         limit, wait = self._pool.drain_within, counts.oldest_wait
         slow = limit is not None and wait is not None and wait > limit
@@ -188,9 +188,9 @@ class PoolReconciler:
         return self._pool.jobs_per_worker if slow else 1
 
     def _short_grace(self, observed: ObservedPool) -> int | None:
-        """Return the seconds that a pod gets to stop, if that is less than the longest job takes.
+        """Return the shortest grace period in seconds, if it is shorter than the longest job.
 
-        Ebbtide writes the grace period of its own pools.
+        Ebbtide's own pools need no check: Ebbtide writes their grace period.
         """
         if not self._pool.adopted:
             return None
@@ -204,8 +204,8 @@ class PoolReconciler:
             return ()
         excess = replicas - decision.workers if reason in _LOWERS else 0
         plan = plan_victims(pods.pods, excess, pods.spare)
-        # A lowering in progress keeps as many marks as pods are to go, at least one until the ReplicaSet has chosen:
-        # without a mark a pod with an older job would go.
+        # While replicas are being lowered, as many marks stay as pods must be removed, and at least one until the
+        # ReplicaSet has chosen: without a mark it might choose a pod with an older job.
         open_choice = not view.observed.settled or view.workers != replicas
         to_go = max(view.observed.existing, pods.count) - min(view.workers, replicas)
         unmark = plan.unmark[: max(0, sum(pod.marked for pod in pods.pods) - max(to_go, int(open_choice)))]
@@ -229,7 +229,7 @@ class PoolReconciler:
         return floor
 
     def _note(self, view: _View, decision: WorkerDecision) -> str:
-        """Return what an operator should know, the workers' own warnings last; empty if there is nothing."""
+        """Return the conditions that an operator should know, workers' own warnings last; empty if there are none."""
         warning = view.reading.warning if isinstance(view.reading, Known) else ""
         return "; ".join(filter(None, (self._condition(view, decision), warning)))
 

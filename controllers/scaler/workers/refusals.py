@@ -1,9 +1,8 @@
-"""Back-off from a cluster that creates no more pods. Memory of one pool; the time is an argument.
+"""Back-off while the cluster refuses to create pods. Memory of one pool; the time is an argument.
 
-Two traps. Requesting fewer pods ends the cluster's complaint, and without memory the next reconcile would request them
-again. And a lagging cache shows fewer pods than exist: replicas are lowered only while the Deployment, whose status
-counts its pods, has not changed for a while. While there is demand, one worker is always requested: the ReplicaSet
-retries by itself.
+Two traps. Requesting fewer pods ends the refusal, and without memory the next reconcile would request them again. And a
+lagging cache shows fewer pods than exist, so replicas are lowered only if the Deployment, whose status counts its pods,
+has not changed for a while. While there is demand, at least one worker is requested: the ReplicaSet retries by itself.
 """
 
 from datetime import datetime, timedelta
@@ -11,18 +10,18 @@ from datetime import datetime, timedelta
 from controllers.ports import ObservedPool
 
 PATIENCE = timedelta(seconds=30)
-"""Time for which the same refusal must last: caches catch up meanwhile, and a webhook may only be restarting."""
+"""The same refusal must last this long: meanwhile caches catch up, and a webhook may only be restarting."""
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=5), timedelta(minutes=40)
 
 
 class Refusals:
-    """The limit of a pool after a refusal; `why` is the cluster's first message."""
+    """The limit of a pool's replicas after a refusal; `why` is the cluster's first message."""
 
     def __init__(self) -> None:
         self._forget()
 
     def observe(self, now: datetime, pool: ObservedPool, existing: int) -> int | None:
-        """Take in the pool with its `existing` pods; return how many may be requested, None without a limit."""
+        """Record the pool and its `existing` pods; return the most pods that may be requested, None without a limit."""
         refused = bool(pool.refused) and existing < pool.replicas
         since: datetime | None = self._since
         lasts = refused and since is not None and pool.version == self._version and now - since >= PATIENCE

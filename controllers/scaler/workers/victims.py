@@ -1,8 +1,9 @@
-"""The pods that may go first. Pure.
+"""The pods that may be removed first. Pure.
 
-A ReplicaSet removes pending pods first, then those with the lowest deletion cost. So pods that may go are *marked* with
-a low cost. Once the caches show the marks, replicas are lowered, by no more than the pods that may still go then.
-Pending pods are marked, too: one that starts before the ReplicaSet has chosen would otherwise be spared for a busy one.
+A ReplicaSet removes pending pods first, then pods with the lowest deletion cost. So pods that may be removed are
+*marked* with a low cost. Once the caches show the marks, replicas are lowered, at most by the number of pods that may
+still be removed then. Pending pods are marked, too: if one starts before the ReplicaSet has chosen, the ReplicaSet
+would otherwise spare it and remove a busy pod.
 
 The trap: a pod can be busy while it looks idle (it popped a job a moment ago) or pending (the cache lags). Jobs that no
 visible pod explains reveal such pods, since the jobs come from one atomic snapshot of the queues.
@@ -16,11 +17,11 @@ from typing import NamedTuple
 from controllers.ports import PodName
 
 POP_WINDOW = timedelta(seconds=5)
-"""Time for which a pod must have been idle: between pop and registration a busy worker still reports idle."""
+"""A pod must have been idle for this time: between pop and registration, a busy worker still reports idle."""
 
 
 class WorkerPod(NamedTuple):  # created for every pod in every reconcile, at a third of a dataclass's cost
-    """A pod that counts as capacity. `idle_for` is None when it is busy or not proven idle."""
+    """A pod that counts as capacity. `idle_for` is None if the pod is busy or not proven idle."""
 
     name: PodName
     pending: bool = False
@@ -35,7 +36,7 @@ class WorkerPod(NamedTuple):  # created for every pod in every reconcile, at a t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spare:
-    """Numbers of pods that may go: `pending` ones run nothing, `idle` ones have been idle for the pop window."""
+    """Numbers of removable pods: `pending` pods run nothing, `idle` pods have been idle for the pop window."""
 
     pending: int
     idle: int
@@ -49,11 +50,11 @@ class Spare:
 class VictimPlan:
     mark: tuple[PodName, ...] = ()
     unmark: tuple[PodName, ...] = ()
-    ready: int = 0  # replicas may fall by this many now
+    ready: int = 0  # replicas may be lowered by this number now
 
 
 def spare_pods(pods: Sequence[WorkerPod], active_jobs: int) -> Spare:
-    """Count the pods that may go, given `active_jobs`, the jobs that some worker holds."""
+    """Count the removable pods. `active_jobs`: jobs that some worker holds."""
     pending = sum([pod.pending for pod in pods])
     idle = [pod for pod in pods if pod.idle_for is not None and not pod.pending]
     if active_jobs > len(pods) - pending - len(idle):
@@ -62,7 +63,7 @@ def spare_pods(pods: Sequence[WorkerPod], active_jobs: int) -> Spare:
 
 
 def plan_victims(pods: Sequence[WorkerPod], excess: int, spare: Spare) -> VictimPlan:
-    """Choose the pods to mark and those that became busy to unmark, and by how many replicas may fall now."""
+    """Choose pods to mark, pods to unmark since they became busy, and the number by which replicas may be lowered."""
     if excess <= 0 and not any(pod.marked for pod in pods):
         return VictimPlan()
     unmark = tuple(pod.name for pod in pods if pod.marked and not pod.pending and pod.idle_for is None)
@@ -70,7 +71,7 @@ def plan_victims(pods: Sequence[WorkerPod], excess: int, spare: Spare) -> Victim
     missing = excess - len(marked)
     candidates = sorted((pod for pod in pods if pod.removable and not pod.marked), key=_pending_then_longest_idle)
     mark = tuple(pod.name for pod in candidates[: max(0, missing)])
-    # Any pod that carries a mark, shown or not, may be the one that goes: all of them must be proven idle.
+    # The ReplicaSet may remove any marked pod, whether the caches show the mark or not: all must be proven idle.
     proven = not unmark and all(pod.removable for pod in marked) and all(pod.marked or pod.mark_seen for pod in pods)
     shown = sum(1 for pod in marked if pod.mark_seen)
     ready = min(excess, min(spare.total, shown)) if proven else 0

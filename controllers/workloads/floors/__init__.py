@@ -1,1 +1,1 @@
-"""The minimum of pods of a service, by the calendar."""
+"""The minimum number of a service's pods, by the calendar."""

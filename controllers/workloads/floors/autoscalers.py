@@ -1,7 +1,8 @@
-"""Autoscalers as they are observed and written: a watch per namespace and kind, one field by server-side apply.
+"""Observation and writes of autoscalers: a watch per namespace and kind, and a server-side apply of one field.
 
-An apply owns the fields that it names, so it names the object and one field. It carries the version that it was
-decided on: a change since then wins, and the floor is decided again. When the process stops, the field stays.
+An apply owns the fields that it contains, so it contains only the object's name and one field. It is bound to the
+version on which it was decided: a change since then wins, and the floor is decided again. When the process stops, the
+field stays.
 """
 
 from dataclasses import replace
@@ -16,13 +17,13 @@ from controllers.reconciling import Expectation, Expectations
 from controllers.workloads.floors.calendar import (
     AutoscalerState,
     FloorDecision,
-    FloorNow,
+    PodFloorNow,
     decide_floor,
     floor_at,
     highest_floor,
 )
-from controllers.workloads.floors.fields import MIN_REPLICA_COUNT, MIN_REPLICAS, Field, Observed
-from controllers.workloads.loop import Kind, Notify, Verdict, Write, verdict_by_calendar
+from controllers.workloads.floors.fields import MIN_REPLICA_COUNT, MIN_REPLICAS, FloorField, ObservedAutoscaler
+from controllers.workloads.loop import Kind, Notify, ReconcileResult, Write, verdict_by_calendar
 from ebbtide.vocabulary.holds import hold_of
 from ebbtide.vocabulary.windows import BusinessHours
 from ebbtide.vocabulary.workloads import FloorPolicy, WorkloadsConfig
@@ -35,21 +36,23 @@ def floors(api: KubeApi, config: WorkloadsConfig, notify: Notify) -> Kind:
     caches = {
         (namespace, field): KubeCache(api, field.path(namespace), field.observed, notify) for namespace, field in places
     }
-    workloads = [Floor(policy, config.hours, caches[policy.namespace, field_of(policy)]) for policy in config.floors]
+    workloads = [
+        ManagedFloor(policy, config.hours, caches[policy.namespace, field_of(policy)]) for policy in config.floors
+    ]
     return Kind(workloads, [*caches.values()])
 
 
-class Floor:
-    """A `Workload`. It may forget what it remembers: its last write, and why the last one was refused."""
+class ManagedFloor:
+    """A `ManagedWorkload`. Its memory, the last write and why it was refused, may be lost without harm."""
 
-    def __init__(self, policy: FloorPolicy, hours: BusinessHours, cache: KubeCache[Observed]) -> None:
+    def __init__(self, policy: FloorPolicy, hours: BusinessHours, cache: KubeCache[ObservedAutoscaler]) -> None:
         self._policy, self._hours, self._cache, self._field = policy, hours, cache, field_of(policy)
         self.subject = f"{self._field.kind.lower()} {policy.namespace}/{policy.name}"
         self.target: ObjectReference = (self._field.api, self._field.kind, policy.namespace, policy.name)
         self._expectations, self._refusal = Expectations[int](), ""
         self._now = datetime.min.replace(tzinfo=UTC)
 
-    def reconcile(self, now: datetime, doubt: Doubt) -> Verdict:
+    def reconcile(self, now: datetime, doubt: Doubt) -> ReconcileResult:
         self._now = now
         observed = self._cache.snapshot().get(self._policy.name)
         if why := self._cache.trouble():
@@ -89,7 +92,7 @@ class Floor:
         elif outcome is Outcome.STALE:
             self._cache.reconnect()
 
-    def _write(self, observed: Observed, decision: FloorDecision) -> Write:
+    def _write(self, observed: ObservedAutoscaler, decision: FloorDecision) -> Write:
         field, policy = self._field, self._policy
         metadata = {"name": policy.name, "namespace": policy.namespace, "resourceVersion": observed.version}
         spec = {field.min_key: decision.pods}
@@ -102,11 +105,11 @@ class Floor:
         )
 
     def _verdict(
-        self, state: str, why: str, *, note: str, write: Write | None = None, floor: FloorNow | None = None
-    ) -> Verdict:
+        self, state: str, why: str, *, note: str, write: Write | None = None, floor: PodFloorNow | None = None
+    ) -> ReconcileResult:
         known = {} if floor is None else {"floor": floor.pods, "until": floor.until}
         return verdict_by_calendar(self.target, self._now + POLL, state, why, note=note, write=write, **known)
 
 
-def field_of(policy: FloorPolicy) -> Field:
+def field_of(policy: FloorPolicy) -> FloorField:
     return MIN_REPLICA_COUNT if policy.keda else MIN_REPLICAS

@@ -1,11 +1,10 @@
-"""The floor of a service from its calendar (business hours, planned nights, dated events), and its decision. Pure.
+"""A service's floor by its calendar (business hours, planned nights, dated events), and the decision. Pure.
 
-Reacting is too late if a pod takes minutes to start. So a floor begins `lead` before it is needed, which is the time
-that a node and a pod on it take, and ends on the clock. The highest of several floors counts. A holiday is closed: its
-floor is an event, and planned nights count on it as on any day.
+If a pod takes minutes to start, reacting to load is too late. So a floor begins `lead` before it is needed, the time in
+which a node and a pod start, and ends as scheduled. The highest of several floors counts. Holidays are closed: a floor
+on a holiday needs an event, and planned nights apply as on any day.
 
-Raising a floor needs no knowledge: the highest one by any clock counts while clocks disagree. Lowering it needs a
-trusted clock.
+While clocks disagree, the highest floor by any clock counts. Lowering a floor needs a trusted clock.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,8 +22,8 @@ _HORIZON = timedelta(days=14)  # a night that lasts a day repeats without end, a
 
 
 @dataclass(frozen=True, slots=True)
-class FloorNow:
-    """The minimum of pods now, its reason and its end; `until` is None if no change is in sight."""
+class PodFloorNow:
+    """The present minimum of pods, its reason and its end; `until` is None if no change is known."""
 
     pods: int
     reason: str  # in kebab case: "at-min", "business-hours", "overnight", "event", or "before-" one of the last three
@@ -33,18 +32,18 @@ class FloorNow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoscalerState:
-    """The state of one autoscaler now."""
+    """The present state of one autoscaler."""
 
     min_pods: int
-    max_pods: int  # of the object, not of the policy: an update may be in progress
+    max_pods: int  # the object's maximum, not the policy's: an update may be in progress
     paused: bool = False
-    kept: bool = False  # an operator wants nothing lowered
-    doubt: str = ""  # why clock or config are distrusted
+    kept: bool = False  # an operator's hold forbids lowering
+    doubt: str = ""  # why the clock or the config is distrusted
 
 
 @dataclass(frozen=True, slots=True)
 class FloorDecision:
-    """`pods` is the value that the field should hold."""
+    """`pods` is the intended value of the field."""
 
     pods: int
     reason: str
@@ -57,7 +56,7 @@ class _Stretch(NamedTuple):
     pods: int
 
 
-def decide_floor(state: AutoscalerState, floor: FloorNow) -> FloorDecision:
+def decide_floor(state: AutoscalerState, floor: PodFloorNow) -> FloorDecision:
     if state.paused:
         return FloorDecision(state.min_pods, "paused")
     pods = min(floor.pods, state.max_pods)
@@ -66,16 +65,16 @@ def decide_floor(state: AutoscalerState, floor: FloorNow) -> FloorDecision:
     return FloorDecision(pods, floor.reason)
 
 
-def floor_at(now: datetime, policy: FloorPolicy, hours: BusinessHours) -> FloorNow:
-    """Return the floor at `now` (aware), within `least` and `most`; `until` is when number or reason change."""
+def floor_at(now: datetime, policy: FloorPolicy, hours: BusinessHours) -> PodFloorNow:
+    """Return the floor at `now` (aware), between `least` and `most`; at `until` the number or the reason changes."""
     pods, reason = _pods_and_reason(now, policy, hours)
     edge = _next_edge(now, policy, hours)
     while edge is not None and _pods_and_reason(edge, policy, hours) == (pods, reason):
         edge = _next_edge(edge, policy, hours) if edge - now < _HORIZON else None
-    return FloorNow(pods, reason, edge)
+    return PodFloorNow(pods, reason, edge)
 
 
-def highest_floor(now: datetime, policy: FloorPolicy, hours: BusinessHours, doubt: Doubt) -> FloorNow:
+def highest_floor(now: datetime, policy: FloorPolicy, hours: BusinessHours, doubt: Doubt) -> PodFloorNow:
     """Return the highest floor by any clock; its end is known only while clocks agree."""
     floor = max((floor_at(instant, policy, hours) for instant in doubt.instants(now)), key=attrgetter("pods"))
     return replace(floor, until=None) if doubt.leads else floor
@@ -102,17 +101,17 @@ def _next_edge(now: datetime, policy: FloorPolicy, hours: BusinessHours) -> date
 
 
 def _open_pods(policy: FloorPolicy) -> int:
-    """Return the pods of business hours; 0 if they change nothing."""
+    """Return the minimum in business hours; 0 if it does not exceed `least`."""
     return policy.open if policy.open is not None and policy.open > policy.least else 0
 
 
 def _closed(policy: FloorPolicy, hours: BusinessHours) -> DisruptionWindow:
-    """Return the closed time without its last `lead`, as budgets have it with their guard."""
+    """Return the closed time minus its last `lead`, as the guard does for budgets."""
     return DisruptionWindow(hours=hours, closing_guard=policy.lead)
 
 
 def _stretches(now: datetime, policy: FloorPolicy, hours: BusinessHours) -> Iterator[_Stretch]:
-    """Yield all events, and the nights around now: one lasts from its lead before its start to at most a day after."""
+    """Yield all events, and the nights around now. A night lasts from `lead` before its start for at most a day."""
     for event in policy.events:
         start = wall_to_instant(hours.timezone, event.day, event.at, last=False)
         yield _Stretch("event", start, start + event.lasting, event.pods)

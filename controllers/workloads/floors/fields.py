@@ -1,4 +1,4 @@
-"""The fields of autoscalers that hold the minimum of pods, and what is observed of such an object. Pure."""
+"""The fields of autoscalers that contain the minimum of pods, and the observed parts of such objects. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from ebbtide.vocabulary.labels import PREFIX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
+class ObservedAutoscaler:
     """State of an autoscaler. `min_pods` and `max_pods` are None if they are unreadable."""
 
     annotations: Mapping[str, str]
@@ -18,7 +18,7 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class FloorField:
     """`min_key` and `max_key` are keys of the spec; an absent key means the default."""
 
     api: str
@@ -31,10 +31,10 @@ class Field:
     def path(self, namespace: str) -> str:
         return f"/apis/{self.api}/namespaces/{namespace}/{self.kind.lower()}s"
 
-    def observed(self, item: Mapping[str, Any]) -> Observed:
+    def observed(self, item: Mapping[str, Any]) -> ObservedAutoscaler:
         annotations: Mapping[str, str] = item["metadata"].get("annotations") or {}
         spec: Mapping[str, Any] = item.get("spec") or {}
-        return Observed(
+        return ObservedAutoscaler(
             annotations={key: value for key, value in annotations.items() if key.startswith(PREFIX)},
             min_pods=_integer(spec.get(self.min_key, self.default_min)),
             max_pods=_integer(spec.get(self.max_key, self.default_max)),
@@ -47,7 +47,7 @@ def _integer(value: object) -> int | None:
 
 
 # The API refuses a minimum above the maximum.
-MIN_REPLICAS = Field(
+MIN_REPLICAS = FloorField(
     api="autoscaling/v2",
     kind="HorizontalPodAutoscaler",
     min_key="minReplicas",
@@ -56,9 +56,9 @@ MIN_REPLICAS = Field(
     default_max=None,
 )
 
-# KEDA overwrites the HPA that it creates, so the ScaledObject is written.
+# KEDA overwrites the HPA that it creates, so the controller writes the ScaledObject.
 # Source of the defaults: KEDA 2.21, `defaultHPAMinReplicas` and `defaultHPAMaxReplicas`.
-MIN_REPLICA_COUNT = Field(
+MIN_REPLICA_COUNT = FloorField(
     api="keda.sh/v1alpha1",
     kind="ScaledObject",
     min_key="minReplicaCount",

@@ -1,11 +1,12 @@
 """The disruption budgets of a NodePool: their owners, and when each value is written. Pure.
 
-The trap: if Karpenter finds candidates and no move, it rests for five minutes, and neither a pods' budget nor its
-status wakes it. A change of the NodePool does. So a NodePool opens after the pods' budgets are observed as open.
+The trap: if Karpenter finds candidates but no possible move, it pauses for five minutes. A change of a
+PodDisruptionBudget or its status does not end the pause, but a change of the NodePool does. So a NodePool opens only
+after the pods' budgets are observed as open.
 
-The other trap: without `budgets` the API server stores the CRD's default, and counts it as a field of the manager that
-created the object, unless that one applies on the server. So a default may be taken over; every other value of
-another manager may not.
+The other trap: without `budgets` the API server stores the CRD's default as a field of the manager that created the
+object, unless that manager uses server-side apply. So the controller may take over a default, but no other value of
+another manager.
 """
 
 import json
@@ -27,7 +28,7 @@ DEFAULT: Budgets = [{"nodes": "10%"}]
 """Source: karpenter.sh_nodepools.yaml of 1.14.1, spec.disruption.budgets."""
 
 
-class Reason(StrEnum):
+class NodeBudgetReason(StrEnum):
     NIGHT = "disruption-window-open"
     BUSINESS_HOURS = "business-hours"
     GUARD = "drain-guard-before-opening"
@@ -38,31 +39,31 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
+class FieldManager:
     """A manager of the budgets other than the workload controller."""
 
     name: str
-    applies: bool  # on the server, so that it named the value
+    applies: bool  # by server-side apply, so the manager itself set the value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedNodePool:
     budgets: Budgets
-    owners: tuple[Owner, ...]
+    owners: tuple[FieldManager, ...]
     hold: Hold | None
     version: str
 
     @property
     def is_default(self) -> bool:
-        """True if the value may come from the CRD alone."""
+        """Return True if the value may be the CRD's default that no manager set."""
         return self.budgets == DEFAULT and not any(owner.applies for owner in self.owners)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowState:
-    open: bool  # the window of NodePools, by every clock
-    hours_open: bool  # business hours, by any clock
-    waits_for: str = ""  # a pods' budget that is not open, and why; empty if all are
+    open: bool  # True if the NodePools' window is open by every clock
+    hours_open: bool  # True in business hours by any clock
+    waits_for: str = ""  # a pods' budget that is not open, and why; empty if all are open
     doubt: str = ""
 
 
@@ -71,19 +72,23 @@ class NodePoolDecision:
     """`drains` is None if the NodePool is left unchanged."""
 
     drains: int | None
-    reason: Reason
+    reason: NodeBudgetReason
 
 
 def decide(state: WindowState, hold: Hold | None, drains: int) -> NodePoolDecision:
-    """Return the number of nodes that may be disrupted at a time. `hold` is one that holds now."""
+    """Return the number of nodes that may be disrupted at a time. `hold` is active now."""
     if hold is not None and hold.pause:
-        return NodePoolDecision(None, Reason.PAUSED)
+        return NodePoolDecision(None, NodeBudgetReason.PAUSED)
     if not state.open:
-        return NodePoolDecision(0, Reason.BUSINESS_HOURS if state.hours_open else Reason.GUARD)
-    for obstacle, reason in ((state.doubt, Reason.DOUBT), (hold, Reason.HELD), (state.waits_for, Reason.PODS)):
+        return NodePoolDecision(0, NodeBudgetReason.BUSINESS_HOURS if state.hours_open else NodeBudgetReason.GUARD)
+    for obstacle, reason in (
+        (state.doubt, NodeBudgetReason.DOUBT),
+        (hold, NodeBudgetReason.HELD),
+        (state.waits_for, NodeBudgetReason.PODS),
+    ):
         if obstacle:
             return NodePoolDecision(0, reason)
-    return NodePoolDecision(drains, Reason.NIGHT)
+    return NodePoolDecision(drains, NodeBudgetReason.NIGHT)
 
 
 def observed(item: Mapping[str, Any]) -> ObservedNodePool:
@@ -99,19 +104,19 @@ def observed(item: Mapping[str, Any]) -> ObservedNodePool:
     )
 
 
-def _owners(metadata: Mapping[str, Any]) -> list[Owner]:
-    owners: list[Owner] = []
+def _owners(metadata: Mapping[str, Any]) -> list[FieldManager]:
+    owners: list[FieldManager] = []
     for entry in metadata.get("managedFields") or ():
         fields: Json = entry.get("fieldsV1") or {}
         spec: Json = fields.get("f:spec") or {}
-        owner = Owner(name=entry.get("manager", "unknown"), applies=entry.get("operation") == "Apply")
-        if "f:budgets" in (spec.get("f:disruption") or {}) and owner != Owner(name=WORKLOADS, applies=True):
+        owner = FieldManager(name=entry.get("manager", "unknown"), applies=entry.get("operation") == "Apply")
+        if "f:budgets" in (spec.get("f:disruption") or {}) and owner != FieldManager(name=WORKLOADS, applies=True):
             owners.append(owner)
     return owners
 
 
 def applied(name: str, drains: int, version: str | None = None) -> dict[str, Any]:
-    """Return the body of an apply."""
+    """Return the body of a server-side apply."""
     metadata = {"name": name, **({"resourceVersion": version} if version else {})}
     spec = {"disruption": {"budgets": budgets_for(drains)}}
     return {"apiVersion": API, "kind": "NodePool", "metadata": metadata, "spec": spec}
@@ -120,7 +125,7 @@ def applied(name: str, drains: int, version: str | None = None) -> dict[str, Any
 def obstacle(budget: ObservedBudget | None, now: datetime, *, opened: bool) -> str:
     """Return why pods of this budget cannot move; empty if they can.
 
-    A held budget is not waited for. While the NodePool is open, a status that lags does not close it.
+    A budget with an operator's hold is ignored. While the NodePool is open, a lagging status does not close it.
     """
     if budget is None:
         return "missing"

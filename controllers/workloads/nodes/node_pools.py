@@ -1,7 +1,7 @@
-"""NodePools as they are observed and written: `spec.disruption.budgets` by server-side apply.
+"""Observation and writes of NodePools: server-side apply of `spec.disruption.budgets`.
 
-The list is atomic, so one manager decides about all of it. An apply is forced only over the CRD's default. When the
-process stops, the value stays: the closer closes before business hours, and the pods' budgets are the scaler's.
+The list is atomic, so one manager owns all of it. An apply is forced only over the CRD's default. When the process
+stops, the value stays: the closer closes NodePools before business hours, and the scaler owns the pods' budgets.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,12 +16,12 @@ from controllers.adapters.kube_objects import Stored, budget
 from controllers.doubt import TRUST, Doubt
 from controllers.ports import ObservedBudget, Outcome
 from controllers.reconciling import Expectation, Expectations
-from controllers.workloads.loop import Kind, Notify, Verdict, Write
+from controllers.workloads.loop import Kind, Notify, ReconcileResult, Write
 from controllers.workloads.nodes.budgets import (
     PATH,
+    NodeBudgetReason,
     NodePoolDecision,
     ObservedNodePool,
-    Reason,
     WindowState,
     applied,
     conflict,
@@ -33,7 +33,7 @@ from ebbtide.vocabulary.node_pools import API, Budgets, budgets_for
 from ebbtide.vocabulary.workloads import NodePoolPolicy, WorkloadsConfig
 
 POLL = timedelta(seconds=10)
-_OPENS_WITHIN = timedelta(minutes=2)  # pods' budgets take seconds; later a condition says what is waited for
+_OPENS_WITHIN = timedelta(minutes=2)  # pods' budgets take seconds; after this time a condition names the budget
 
 BudgetCaches: TypeAlias = Mapping[str, KubeCache[Stored[ObservedBudget]]]
 
@@ -49,7 +49,7 @@ def node_pools(api: KubeApi, config: WorkloadsConfig, notify: Notify) -> Kind:
 
 
 class NodePool:
-    """A `Workload`. It may forget what it remembers, except that it took the CRD's default over once."""
+    """A `ManagedWorkload`. Its memory may be lost without harm, except that it has taken over the CRD's default."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class NodePool:
         self._waiting_since: datetime | None = None
         self._now = datetime.min.replace(tzinfo=UTC)
 
-    def reconcile(self, now: datetime, doubt: Doubt) -> Verdict:
+    def reconcile(self, now: datetime, doubt: Doubt) -> ReconcileResult:
         self._now = now
         seen = self._cache.snapshot().get(self._policy.name)
         why = self._cache.trouble()
@@ -78,7 +78,7 @@ class NodePool:
         hold = seen.hold if seen.hold is not None and seen.hold.holds_at(now) else None
         state = self._state(doubt)
         decision = decide(state, hold, self._policy.drains)
-        note = self._waiting(state.waits_for) if decision.reason is Reason.PODS else self._waiting("")
+        note = self._waiting(state.waits_for) if decision.reason is NodeBudgetReason.PODS else self._waiting("")
         if doubt and decision.drains != decide(self._state(TRUST), hold, self._policy.drains).drains:
             note = doubt.why
         if decision.drains is None or seen.budgets == budgets_for(decision.drains):
@@ -106,8 +106,8 @@ class NodePool:
     def _shown(self) -> str:
         return "open" if self._opened else "closed"
 
-    def _unseen(self, why: str, doubt: Doubt) -> Verdict:
-        """Close a NodePool that was open when it was last seen: a close needs no reading."""
+    def _unseen(self, why: str, doubt: Doubt) -> ReconcileResult:
+        """Close a NodePool that was open when it was last observed: a close needs no reading."""
         if not why:
             return self._verdict("absent", "no-such-nodepool", note="it does not exist")
         closes = self._opened and (bool(doubt) or not self._window.is_open(self._now))
@@ -134,7 +134,7 @@ class NodePool:
                 yield f"budget {policy.namespace}/{policy.pdb}: {why}"
 
     def _waiting(self, waits_for: str) -> str:
-        """Return a note if the pods' budgets are late."""
+        """Return a note if the pods' budgets are overdue."""
         if not waits_for:
             self._waiting_since = None
             return ""
@@ -153,7 +153,7 @@ class NodePool:
             forced=seen is not None and bool(seen.owners),
         )
 
-    def _verdict(self, state: str, why: str, *, note: str = "", write: Write | None = None) -> Verdict:
+    def _verdict(self, state: str, why: str, *, note: str = "", write: Write | None = None) -> ReconcileResult:
         change = self._window.next_change(self._now)
         report = {
             "kind": "NodePool",
@@ -165,4 +165,4 @@ class NodePool:
             "until": change,
         }
         due = self._now + POLL
-        return Verdict(report=report, due=due if change is None else min(due, change), write=write, note=note)
+        return ReconcileResult(report=report, due=due if change is None else min(due, change), write=write, note=note)

@@ -1,1 +1,1 @@
-"""Ray clusters of KubeRay: `spec` decides what of the spec is written, `sleep` decides `spec.suspend`."""
+"""Ray clusters of KubeRay: `spec` decides which parts of the spec are written, `sleep` decides `spec.suspend`."""

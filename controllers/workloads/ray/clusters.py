@@ -1,7 +1,8 @@
-"""Ray clusters as they are observed and written: a watch per namespace, the head's answers, one merge patch at a time.
+"""Observation and writes of Ray clusters: a watch per namespace, the head's answers, and one merge patch at a time.
 
-A merge patch names only the changes and resets nothing else. A server-side apply would have to repeat the entire spec
-each time, since it removes what its manager leaves out; then neither field could be written without the other.
+A merge patch contains only the changes and resets nothing else. A server-side apply would have to repeat the entire
+spec each time, since it removes fields that its manager leaves out; then `suspend` and the other fields could not be
+written separately.
 """
 
 from collections.abc import Sequence
@@ -16,11 +17,11 @@ from controllers.adapters.kube_cluster import outcome_of
 from controllers.doubt import TRUST, Doubt
 from controllers.ports import Outcome
 from controllers.reconciling import Expectation, Expectations
-from controllers.workloads.loop import Kind, Notify, Verdict, Write
+from controllers.workloads.loop import Kind, Notify, ReconcileResult, Write
 from controllers.workloads.ray.documents import Json, declared_spec, merge_patch, without_suspend
 from controllers.workloads.ray.head import Head
 from controllers.workloads.ray.idle import Activity, Busy, IdleTime, Unreadable, idle_workers
-from controllers.workloads.ray.sleep import ClusterState, SleepDecision, decide_sleep
+from controllers.workloads.ray.sleep import RayClusterState, SleepDecision, decide_sleep
 from controllers.workloads.ray.spec import Phase, SpecDecision, decide_spec
 from ebbtide.vocabulary.holds import hold_of, hold_until
 from ebbtide.vocabulary.labels import APPLY_UNTIL, ASLEEP_FOR, PREFIX, SPEC, WAKE_UNTIL, WORKLOADS
@@ -29,18 +30,18 @@ from ebbtide.vocabulary.workloads import Purpose, RayPolicy, Sleep, WorkloadsCon
 POLL = timedelta(seconds=10)  # between two reconciles of a cluster without events
 _HEAD_INTERVAL = timedelta(
     seconds=5
-)  # the head's last answer counts for so long, unless the cluster is to be suspended
+)  # the head's last answer is valid for this time, unless the cluster is about to be suspended
 _RETRY = timedelta(seconds=1)
 _UNSEEN, _REFUSED, _SUSPEND = "write-not-seen-yet", "the wanted spec was refused", "spec.suspend"
 _OUTLIVES_HEAD = timedelta(minutes=30)
-"""Time after which everything under a lost head has ended. The kubelet restarts an unhealthy head after ten minutes,
-and Ray's workers give up a head that they cannot reach after ten more (KubeRay's defaults)."""
+"""After this time without a head, everything under that head has ended. The kubelet restarts an unhealthy head after
+ten minutes, and Ray's workers give up an unreachable head after ten more (KubeRay's defaults)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
-    """State of a RayCluster. `gone`: KubeRay says that it is suspended and no pod is left. `headless_from`: the
-    instant from which nothing can run there, because no head is ready; None if a head is ready or nothing is known.
+class ObservedRayCluster:
+    """State of a RayCluster. `gone`: KubeRay reports that the cluster is suspended and no pod is left. `headless_from`:
+    the instant from which nothing can run, because no head is ready; None if a head is ready or its state is unknown.
     """
 
     annotations: dict[str, str]
@@ -61,7 +62,7 @@ class Observed:
 
     @property
     def going(self) -> bool:
-        """True if it is suspended and some of its pods may still exist."""
+        """Return True if the cluster is suspended and some of its pods may still exist."""
         return self.suspended and not self.gone
 
     @property
@@ -69,12 +70,12 @@ class Observed:
         return "suspending" if self.going else self.phase.value
 
 
-def observed(item: dict[str, Any]) -> Observed:
+def observed(item: dict[str, Any]) -> ObservedRayCluster:
     conditions: Sequence[Json] = item.get("status", {}).get("conditions") or ()
     by_type = {condition.get("type"): condition for condition in conditions}
     suspended = by_type.get("RayClusterSuspended", {})
     annotations: dict[str, str] = item["metadata"].get("annotations") or {}
-    return Observed(
+    return ObservedRayCluster(
         annotations={key: value for key, value in annotations.items() if key.startswith(PREFIX)},
         spec=item.get("spec") or {},
         gone=suspended.get("status") == "True",
@@ -84,9 +85,10 @@ def observed(item: dict[str, Any]) -> Observed:
 
 
 def _headless_from(head: Json, suspended: Json) -> datetime | None:
-    """A head that has not been ready since the cluster was created or resumed never ran anything under its spec.
+    """Return the instant from which nothing can run without a head.
 
-    KubeRay then writes both conditions at once, or the condition of the head is the older one.
+    If a head has not been ready since the cluster was created or resumed, it never ran anything under the present spec.
+    KubeRay then writes both conditions at once, or the head's condition is the older one.
     """
     if (head.get("status"), suspended.get("status")) != ("False", "False"):
         return None
@@ -105,20 +107,20 @@ def ray_clusters(api: KubeApi, config: WorkloadsConfig, notify: Notify) -> Kind:
     namespaces = {policy.namespace for policy in config.ray}
     clusters = {namespace: KubeCache(api, _path(namespace), observed, notify) for namespace in namespaces}
     pools = KubeCache(api, _pools_path(config), _replicas, notify)
-    workloads = [RayCluster(api, config, policy, clusters[policy.namespace], pools) for policy in config.ray]
+    workloads = [ManagedRayCluster(api, config, policy, clusters[policy.namespace], pools) for policy in config.ray]
     needs_pools = any(policy.pools for policy in config.ray)
     return Kind(workloads, [*clusters.values(), *([pools] if needs_pools else [])])
 
 
-class RayCluster:
-    """A `Workload`. It may forget what it remembers: idle time, its last write, and the API's reply to a spec."""
+class ManagedRayCluster:
+    """A `ManagedWorkload`. Its memory (idle time, last write, the API's reply to a spec) may be lost without harm."""
 
     def __init__(
         self,
         api: KubeApi,
         config: WorkloadsConfig,
         policy: RayPolicy,
-        cache: KubeCache[Observed],
+        cache: KubeCache[ObservedRayCluster],
         pools: KubeCache[int],
     ) -> None:
         self.subject = f"raycluster {policy.namespace}/{policy.name}"
@@ -129,11 +131,11 @@ class RayCluster:
         self._head_read_at: datetime | None = None
         self._idle_for: timedelta | None = None
         self._activity: Activity | None = None  # None: the head was not read
-        self._stored: tuple[str, Json | None, str] = ("", None, "")  # a declared text, the stored spec or why none
+        self._stored: tuple[str, Json | None, str] = ("", None, "")  # a declared text, the stored spec, why none
         self._expectations = Expectations[str]()
         self._now = datetime.min.replace(tzinfo=UTC)
 
-    def reconcile(self, now: datetime, doubt: Doubt) -> Verdict:
+    def reconcile(self, now: datetime, doubt: Doubt) -> ReconcileResult:
         self._now = now
         cluster = self._cache.snapshot().get(self._policy.name)
         if why := self._cache.trouble():
@@ -188,10 +190,10 @@ class RayCluster:
 
     # --- facts --------------------------------------------------------------------------------------------------------
 
-    def _declared(self, cluster: Observed) -> tuple[Json | None, str]:
+    def _declared(self, cluster: ObservedRayCluster) -> tuple[Json | None, str]:
         """Return the declared spec as the API server would store it, with defaults and without unknown fields.
 
-        A dry run of the complete write, sent once for each text.
+        This needs a dry run of the complete write, which is sent once for each text.
         """
         text = cluster.annotations.get(SPEC)
         if text is None:
@@ -212,13 +214,13 @@ class RayCluster:
             self._stored = (text, None, why)
         return self._stored[1:]
 
-    def _alone(self, cluster: Observed, state: ClusterState, sleep: Sleep) -> bool:
-        """Return whether the cluster would be suspended by this process's clock, if it were trusted."""
+    def _alone(self, cluster: ObservedRayCluster, state: RayClusterState, sleep: Sleep) -> bool:
+        """Return True if the cluster would be suspended according to this process's clock, if that were trusted."""
         trusted = replace(self._state(cluster, self._now, TRUST, []), pending=state.pending)
         return decide_sleep(self._with_activity(trusted), sleep).suspend
 
-    def _state(self, cluster: Observed, now: datetime, doubt: Doubt, notes: list[str]) -> ClusterState:
-        """Return all facts but the head's answers and the pending spec."""
+    def _state(self, cluster: ObservedRayCluster, now: datetime, doubt: Doubt, notes: list[str]) -> RayClusterState:
+        """Return all facts except the head's answers and the pending spec."""
         clocks = doubt.instants(now)
         earliest = min(clocks)
         hold, wake, apply = (
@@ -229,7 +231,7 @@ class RayCluster:
         if apply is not None and apply.until is None:
             notes.append(f"{APPLY_UNTIL} does not count: {apply.why}")
         purpose = cluster.annotations.get(ASLEEP_FOR)
-        return ClusterState(
+        return RayClusterState(
             suspended=cluster.suspended,
             purpose=Purpose(purpose) if purpose in [*Purpose] else None,
             hours_open=any(map(self._hours.is_open, clocks)),
@@ -243,7 +245,7 @@ class RayCluster:
         )
 
     def _drivers(self, notes: list[str]) -> bool | None:
-        """Return True if a pool of drivers requests workers; None if that is unknown."""
+        """Return True if a pool of drivers requests workers; None if this is unknown."""
         if not self._policy.pools:
             return False
         if why := self._pools.trouble():
@@ -257,28 +259,28 @@ class RayCluster:
         return None if missing else False
 
     def _drivers_now(self) -> bool | None:
-        """Ask the API, not the cache: a watch may be connected and silent."""
+        """Read from the API, not from the cache: a watch may be connected but silent."""
         try:
             return any(_replicas(self._api.get(f"{self._pool_path}/{pool}")) for pool in self._policy.pools)
         except ApiError:
             return None
 
-    def _decide_sleep(self, state: ClusterState, sleep: Sleep) -> SleepDecision:
+    def _decide_sleep(self, state: RayClusterState, sleep: Sleep) -> SleepDecision:
         if state.suspended or state.paused:
             self._forget()
             return decide_sleep(state, sleep)
         if self._head_read_at is None or not timedelta() <= self._now - self._head_read_at < _HEAD_INTERVAL:
             self._read_head()
         decision = decide_sleep(self._with_activity(state), sleep)
-        if decision.suspend and self._head_read_at != self._now:  # suspend only on the head's answer of this instant
+        if decision.suspend and self._head_read_at != self._now:  # suspend only on an answer from this instant
             self._read_head()
         if decision.suspend:
             state = replace(state, drivers=self._drivers_now())
             decision = decide_sleep(self._with_activity(state), sleep)
         return decision
 
-    def _with_activity(self, state: ClusterState) -> ClusterState:
-        """A head that accepts a connection is alive, whatever it answers and whatever KubeRay says."""
+    def _with_activity(self, state: RayClusterState) -> RayClusterState:
+        """Add the head's activity. A head that accepts a connection is alive, whatever it or KubeRay reports."""
         headless = state.headless and isinstance(self._activity, Unreadable) and self._activity.silent
         return replace(state, idle_for=self._idle_for, headless=headless)
 
@@ -292,18 +294,20 @@ class RayCluster:
 
     # --- reports and writes -------------------------------------------------------------------------------------------
 
-    def _verdict(self, state: str, why: str, *, note: str = "", write: Write | None = None, **details: Any) -> Verdict:
+    def _verdict(
+        self, state: str, why: str, *, note: str = "", write: Write | None = None, **details: Any
+    ) -> ReconcileResult:
         names = {"kind": "RayCluster", "namespace": self._policy.namespace, "name": self._policy.name}
         pause = _RETRY if write is not None or why == _UNSEEN else POLL
         report = {**names, "state": state, "why": why, "note": note, **details}
-        return Verdict(report=report, due=self._now + pause, write=write, note=note)
+        return ReconcileResult(report=report, due=self._now + pause, write=write, note=note)
 
-    def _spec_write(self, cluster: Observed, spec: Json, reason: str) -> Write:
+    def _spec_write(self, cluster: ObservedRayCluster, spec: Json, reason: str) -> Write:
         patch = merge_patch(without_suspend(cluster.spec), spec)
         body = {"metadata": {"resourceVersion": cluster.version}, "spec": patch}
         return Write(path=self._path, body=body, change=f"spec ({', '.join(sorted(patch))})", reason=reason)
 
-    def _sleep_write(self, cluster: Observed, decision: SleepDecision) -> Write:
+    def _sleep_write(self, cluster: ObservedRayCluster, decision: SleepDecision) -> Write:
         annotations = {ASLEEP_FOR: decision.purpose}  # null when it wakes
         metadata = {"resourceVersion": cluster.version, "annotations": annotations}
         change = f"{_SUSPEND} {'true' if decision.suspend else 'false'}"
@@ -312,15 +316,15 @@ class RayCluster:
 
 
 def _described(activity: Activity | None) -> dict[str, str]:
-    """Return the head's answer for people, and the kind of the reading."""
+    """Return the head's answer as text for operators, and the kind of reading."""
     if activity is None:
         return {"activity": "not read", "reading": "none"}
     text = activity.why if isinstance(activity, Busy | Unreadable) else "idle"
     return {"activity": text, "reading": type(activity).__name__.lower()}
 
 
-def _sleep(cluster: Observed, notes: list[str]) -> Sleep:
-    """Return when the cluster sleeps: never, if that is unreadable."""
+def _sleep(cluster: ObservedRayCluster, notes: list[str]) -> Sleep:
+    """Return the cluster's sleep settings. If they are unreadable, the cluster never sleeps."""
     try:
         return sleep_of(cluster.annotations)
     except ValueError as error:

@@ -12,7 +12,7 @@ _AUTOSCALER_KEYS = ("replicas", "scaleStrategy")  # of a group
 
 
 def declared_spec(text: str) -> Json:
-    """Parse the spec of the annotation, with its groups at their minimum. Raises ValueError with one clear message."""
+    """Parse the annotation's spec, with its groups at their minimum. Raises ValueError with one clear message."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -48,7 +48,7 @@ def _declared_group(entry: object, index: int) -> Json:
 
 
 def declared_part(spec: Json) -> Json:
-    """Return a spec without `suspend` and without what Ray's autoscaler writes."""
+    """Return a spec without `suspend` and without the fields that Ray's autoscaler writes."""
     groups = [{key: value for key, value in group.items() if key not in _AUTOSCALER_KEYS} for group in groups_of(spec)]
     return {**without_suspend(spec), GROUPS: groups}
 
@@ -79,7 +79,7 @@ def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Json:
 
 
 def differences(before: object, after: object, path: str = "") -> Iterator[str]:
-    """Yield the paths at which two documents differ, as deep as both have the same shape."""
+    """Yield the paths at which two documents differ, down to the level at which their shapes differ."""
     if isinstance(before, dict) and isinstance(after, dict):
         old, new = cast("Json", before), cast("Json", after)
         for key in sorted({*old, *new}):

@@ -1,9 +1,9 @@
-"""The activity that the head of a Ray cluster reports, over the HTTP API of its dashboard.
+"""The activity that a Ray cluster's head reports, over the HTTP API of its dashboard.
 
-Three answers are needed, because each misses what another shows (Ray 2.60): `component_activities` counts drivers, also
-those of Ray Clients; a submitted job that is pending, or that runs a program without a driver, is in `jobs` alone; a
-detached actor that has outlived its driver is in the list of actors alone. Without driver, job and actor, nothing is
-left that could run a task. An answer that is not understood makes the reading unreadable.
+Three answers are needed, because each lacks some of the activity (Ray 2.60): `component_activities` counts drivers,
+including those of Ray Clients; a submitted job that is pending, or that runs a program without a driver, is only in
+`jobs`; a detached actor that has outlived its driver is only in the list of actors. Without driver, job and actor,
+nothing can run a task. If an answer has an unexpected form, the reading is unreadable.
 """
 
 import json
@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, cast
 from urllib3 import PoolManager, Timeout
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
 
+from controllers.one_line import one_line
 from controllers.workloads.ray.idle import Activity, Busy, Idle, Unreadable
 
 Json: TypeAlias = dict[str, Any]
@@ -27,18 +28,18 @@ _JOB_ENDED, _JOB_ALIVE = ("SUCCEEDED", "FAILED", "STOPPED"), ("PENDING", "RUNNIN
 
 
 class Surprise(Exception):
-    """An answer that is not understood; the text names it."""
+    """An answer with an unexpected form; the text describes it."""
 
 
 class Head:
-    """`token_file` is read at each request, because it may be renewed."""
+    """A client of the head. It reads `token_file` at each request, because the token may be renewed."""
 
     def __init__(self, url: str, token_file: str | None) -> None:
         self._url, self._token_file = url.rstrip("/"), token_file
         self._pool = PoolManager(num_pools=1, maxsize=1, retries=False, timeout=_PATIENCE)
 
     def activity(self) -> Activity:
-        """Send at most three requests; raise for no fault of network or server."""
+        """Send at most three requests. A fault of the network or the server gives `Unreadable`, never an exception."""
         try:
             headers = {"Accept": "application/json"}
             if self._token_file is not None:
@@ -46,7 +47,7 @@ class Head:
             return self._read(headers)
         except (Surprise, OSError, HTTPError, ValueError) as error:
             silent = isinstance(error, (ConnectTimeoutError, NewConnectionError))
-            return Unreadable(f"{self._url}: {' '.join(str(error).split())[:300]}", silent=silent)
+            return Unreadable(f"{self._url}: {one_line(error)[:300]}", silent=silent)
 
     def _read(self, headers: dict[str, str]) -> Activity:
         ends: list[datetime] = []
@@ -74,7 +75,7 @@ class Head:
 
 
 def token_of(file: Path) -> str:
-    """Return the token; refuse text that is none, which urllib3's error would quote."""
+    """Return the token. Refuse text that is not a token, since urllib3's error would quote it."""
     token = file.read_bytes().strip()
     if not token or not token.isascii() or any(byte <= 32 or byte == 127 for byte in token):
         raise Surprise(f"{file} holds no token")
@@ -82,7 +83,7 @@ def token_of(file: Path) -> str:
 
 
 def drivers(answer: object) -> Activity:
-    """Parse `component_activities`: each component has to report that it is inactive. Raises `Surprise`."""
+    """Parse `component_activities`: idle if each component reports that it is inactive. Raises `Surprise`."""
     components = _object(answer, "component_activities")
     if "driver" not in components:
         raise Surprise("component_activities without driver")
@@ -99,7 +100,7 @@ def drivers(answer: object) -> Activity:
 
 
 def jobs(answer: object) -> Activity:
-    """Parse the list of jobs, with times in milliseconds: each has ended. Raises `Surprise`."""
+    """Parse the list of jobs, with times in milliseconds: idle if each job has ended. Raises `Surprise`."""
     if not isinstance(answer, list):
         raise Surprise("jobs: not a list")
     ends: list[datetime] = []
@@ -115,7 +116,7 @@ def jobs(answer: object) -> Activity:
 
 
 def actors(answer: object) -> Activity:
-    """Parse the list of actors that are not dead: it is empty and complete. Raises `Surprise`."""
+    """Parse the list of actors that are not dead: idle if it is empty and complete. Raises `Surprise`."""
     reply = _object(answer, "actors")
     result = _object(_object(reply.get("data"), "actors' data").get("result"), "actors' result")
     counts = [result.get(key) for key in ("total", "num_after_truncation", "num_filtered")]

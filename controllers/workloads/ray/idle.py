@@ -1,10 +1,10 @@
 """The time for which a Ray cluster has been idle, and the workers that stay although nothing runs. Pure.
 
-A restart forgets the time, which delays sleep and nothing else.
+A restart forgets the time, which only delays sleep.
 
-Ray 2.60 tells only its own autoscaler which worker is idle: `/nodes?view=summary` of the head calls every node ACTIVE,
-and `/api/cluster_status` is empty with version 2. So a worker is known to be idle only while its entire cluster is.
-The trap: version 2 may keep an idle worker forever (kuberay#3738), and a node with it.
+Ray 2.60 reports idle workers only to its own autoscaler: the head's `/nodes?view=summary` shows every node as ACTIVE,
+and `/api/cluster_status` is empty with version 2 of the autoscaler. So a worker is known to be idle only if the entire
+cluster is idle. The trap: version 2 may keep an idle worker forever (kuberay#3738), and with it a node.
 """
 
 from collections.abc import Sequence
@@ -14,16 +14,16 @@ from typing import TypeAlias, cast
 
 from controllers.workloads.ray.documents import IDLE_TIMEOUT, NAME, Json, groups_of, replicas_of
 
-LONGEST_GAP = timedelta(minutes=1)  # between two readings that may be joined: in a longer one anything may have run
+LONGEST_GAP = timedelta(minutes=1)  # between two readings of one series: in a longer gap anything may have run
 GRACE = timedelta(minutes=2)
-"""Added to the idle timeout: the autoscaler looks every few seconds, and drains a worker before it removes it."""
+"""Added to the idle timeout: Ray's autoscaler runs every few seconds, and drains a worker before it removes it."""
 
-_DEFAULT_IDLE_TIMEOUT = 60  # seconds; Ray's own
+_DEFAULT_IDLE_TIMEOUT = 60  # seconds; Ray's default
 
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """Nothing is attached and nothing runs. `last`: the end of the last activity, if the head names one."""
+    """Nothing is attached and nothing runs. `last`: the end of the last activity, if the head reports it."""
 
     last: datetime | None = None
 
@@ -35,7 +35,7 @@ class Busy:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """The head counts as busy, because its answer proves nothing. `silent`: it accepted no connection."""
+    """The cluster counts as busy, since the head's answer proves nothing. `silent`: the head accepted no connection."""
 
     why: str
     silent: bool = False
@@ -45,14 +45,14 @@ Activity: TypeAlias = Idle | Busy | Unreadable
 
 
 class IdleTime:
-    """Counts from the first of an unbroken series of idle readings, or from the last activity that they name."""
+    """Idle time since the first of an unbroken series of idle readings, or since the last activity that they report."""
 
     def __init__(self) -> None:
         self._since: datetime | None = None
         self._at: datetime | None = None
 
     def observe(self, now: datetime, activity: Activity) -> timedelta | None:
-        """Return for how long the cluster has been idle; None if it is not known to be idle."""
+        """Return the time for which the cluster has been idle; None if it is not known to be idle."""
         joined = self._at is not None and timedelta() <= now - self._at <= LONGEST_GAP
         if not isinstance(activity, Idle):
             self.forget()
@@ -68,7 +68,7 @@ class IdleTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdleWorkers:
-    """Workers of one group while nothing runs. `overdue` counts those beyond the group's idle timeout."""
+    """Workers of one group while nothing runs. `overdue` counts workers beyond the group's idle timeout."""
 
     group: str
     workers: int

@@ -1,34 +1,34 @@
 """The decision about `spec.suspend` of a Ray cluster. Pure.
 
-Suspending deletes all pods. So it requires the knowledge that nothing has been attached for long enough; waking
-requires none. The first rule that applies decides.
+A suspension deletes all pods. So it requires evidence that nothing has been attached for long enough; waking requires
+none. The first rule that applies decides.
 """
 
 from dataclasses import dataclass
 from datetime import timedelta
 
-from ebbtide.vocabulary.workloads import Purpose, Sleep, Wake, When
+from ebbtide.vocabulary.workloads import Purpose, Sleep, SleepWhen, Wake
 
 SPEC_AFTER = timedelta(minutes=1)
-"""Idle time before a pending spec may suspend the cluster: between two jobs it is idle, too."""
+"""Idle time before a pending spec may suspend the cluster. It must be longer than the pause between two jobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterState:
-    """All facts about one cluster that the decision depends on."""
+class RayClusterState:
+    """All facts about one cluster on which the decision depends."""
 
     suspended: bool
-    purpose: Purpose | None = None  # of the suspension; None: another writer suspended it, or it is awake
+    purpose: Purpose | None = None  # of the suspension; None: awake, or suspended by another writer
     hours_open: bool = False  # by any clock
     idle_for: timedelta | None = None  # None: not known to be idle
     drivers: bool | None = False  # a pool of drivers requests workers; None: unknown
     wake_asked: bool = False
     pending: bool = False  # a declared spec that only a sleeping cluster can take over
-    headless: bool = False  # no head was ever ready under this spec, or none for so long that nothing can run
+    headless: bool = False  # nothing can run: no head was ever ready under this spec, or none for long enough
     may_interrupt: bool = False  # an operator lets the pending spec interrupt running work
     paused: bool = False
-    kept: bool = False  # an operator wants nothing lowered
-    doubt: str = ""  # why clock or config are distrusted
+    kept: bool = False  # an operator's hold keeps the cluster awake
+    doubt: str = ""  # why the clock or the config is distrusted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,14 +46,14 @@ def _down(reason: str, purpose: Purpose | None = None) -> SleepDecision:
     return SleepDecision(suspend=True, reason=reason, purpose=purpose)
 
 
-def decide_sleep(state: ClusterState, sleep: Sleep) -> SleepDecision:
+def decide_sleep(state: RayClusterState, sleep: Sleep) -> SleepDecision:
     if state.paused:
         return SleepDecision(suspend=state.suspended, reason="paused")
     return _if_asleep(state, sleep) if state.suspended else _if_awake(state, sleep)
 
 
-def _if_asleep(state: ClusterState, sleep: Sleep) -> SleepDecision:
-    """Wake the cluster if it is needed. A distrusted clock does not prevent that: being awake interrupts nothing."""
+def _if_asleep(state: RayClusterState, sleep: Sleep) -> SleepDecision:
+    """Wake the cluster if it is needed, even if the clock is distrusted: being awake interrupts nothing."""
     if state.purpose is Purpose.SPEC:
         return _down("spec-pending") if state.pending else _up("spec-done")
     if state.kept:
@@ -62,7 +62,7 @@ def _if_asleep(state: ClusterState, sleep: Sleep) -> SleepDecision:
     return _up(need) if need else _down("asleep")
 
 
-def _if_awake(state: ClusterState, sleep: Sleep) -> SleepDecision:
+def _if_awake(state: RayClusterState, sleep: Sleep) -> SleepDecision:
     """Suspend the cluster only if no rule keeps it awake."""
     if state.doubt:
         return _up("in-doubt")
@@ -88,11 +88,11 @@ def _if_awake(state: ClusterState, sleep: Sleep) -> SleepDecision:
     return _down("idle-for-long", Purpose.REST)
 
 
-def _need(state: ClusterState, sleep: Sleep) -> str:
+def _need(state: RayClusterState, sleep: Sleep) -> str:
     """Return why the cluster must be awake even if it is idle; empty if it need not be."""
-    if sleep.when is When.NEVER:
+    if sleep.when is SleepWhen.NEVER:
         return "never-sleeps"
-    if sleep.when is When.OUTSIDE_HOURS and state.hours_open:
+    if sleep.when is SleepWhen.OUTSIDE_HOURS and state.hours_open:
         return "business-hours"
     if Wake.BUSINESS_HOURS in sleep.wake and state.hours_open:
         return "business-hours"

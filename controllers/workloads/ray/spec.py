@@ -1,8 +1,8 @@
 """The part of a Ray cluster's spec that may be written now. Pure.
 
-While the cluster sleeps (none of its pods is left) the entire declared spec is written. While it is awake, only changes
-that interrupt nothing are written; the others are pending. The trap: Ray's autoscaler writes `replicas` and
-`scaleStrategy` of a group by the group's index, in a patch that checks no version. So while the cluster is awake no
+While the cluster sleeps (none of its pods is left), the entire declared spec is written. While it is awake, only
+changes that interrupt nothing are written; the others are pending. The trap: Ray's autoscaler writes a group's
+`replicas` and `scaleStrategy` by the group's index, in a patch that checks no version. So while the cluster is awake no
 group changes its index, and both fields are carried over unchanged.
 """
 
@@ -28,22 +28,22 @@ _NO_MAXIMUM = 2**31 - 1
 
 class Phase(StrEnum):
     EMPTY = "empty"  # no spec was ever written: no pod exists
-    AWAKE = "awake"  # also while it starts, and while its pods terminate
-    ASLEEP = "asleep"  # KubeRay says that no pod is left
+    AWAKE = "awake"  # also while the cluster starts, and while its pods terminate
+    ASLEEP = "asleep"  # KubeRay reports that no pod is left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecDecision:
-    """`spec` is the complete spec to write, without `suspend`; None: nothing is to be written now."""
+    """`spec` is the complete spec to write, without `suspend`; None: nothing must be written now."""
 
     spec: Json | None = None
     reason: str = "applied"
-    pending: tuple[str, ...] = ()  # paths that only a sleeping cluster can take over
-    later: tuple[str, ...] = ()  # changes that come by themselves, without an interruption
+    pending: tuple[str, ...] = ()  # paths of changes that must wait until the cluster sleeps
+    later: tuple[str, ...] = ()  # changes that will happen without an interruption
 
 
 def decide_spec(live: Json, declared: Json, phase: Phase) -> SpecDecision:
-    """`declared` is the spec as the API server would store it, its groups with their initial replicas."""
+    """Decide about the spec. `declared` is in the form that the API server would store, with initial replicas."""
     target = declared_part(declared)
     if phase is not Phase.AWAKE:
         if declared_part(live) == target:
@@ -72,7 +72,7 @@ def _reason(pending: list[str], later: list[str]) -> str:
 
 
 def _awake_groups(live: Json, declared: Json) -> tuple[list[Json], list[str], list[str]]:
-    """Return the groups to write, the pending paths, and the changes that come later."""
+    """Return the groups to write, the pending paths, and the later changes."""
     unplaced: dict[str, Json] = {group[NAME]: group for group in groups_of(declared)}
     groups: list[Json] = []
     pending: list[str] = []
@@ -107,7 +107,7 @@ def _fixed_part(group: Json) -> Json:
 
 
 def _removed(group: Json) -> Json:
-    """Keep a removed group's place, and let it never have more workers than now."""
+    """Keep a removed group's index, and limit it to the workers that it has now."""
     return {**group, "minReplicas": 0, "maxReplicas": min(_maximum(group), replicas_of(group))}
 
 
@@ -140,7 +140,7 @@ def _maximum(group: Json) -> int:
 
 
 def _image(group: Any) -> object:
-    """Return the image of the container that runs Ray, which is the first one; None if there is none."""
+    """Return the image of the first container, which runs Ray; None if there is no container."""
     try:
         return group["template"]["spec"]["containers"][0]["image"]
     except (KeyError, IndexError, TypeError):

@@ -1,1 +1,1 @@
-"""Deployments and StatefulSets that sleep outside business hours, by the clock or when they are idle."""
+"""Deployments and StatefulSets that sleep outside business hours, at fixed times or when idle."""

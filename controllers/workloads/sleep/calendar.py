@@ -1,22 +1,24 @@
-"""When a workload is awake by the calendar, and the decision about its number of pods. Pure.
+"""The times at which a workload is awake by the calendar, and the decision about its number of pods. Pure.
 
-The decision has no memory: a controller that was killed decides the same again. A workload is awake from its `lead`
-before business hours, the time that a node and a pod take to start, until `after` their end. Planned nights count on
-holidays, too. Business hours contain clock changes and holidays (`ebbtide.vocabulary.windows`).
+The decision has no memory: after a restart the controller decides the same again. A workload is awake from `lead`
+before business hours, the time in which a node and a pod start, until `after` the end of business hours. Planned nights
+also apply on holidays. Business hours include clock changes and holidays (`ebbtide.vocabulary.windows`).
 
-Waking requires no knowledge: while clocks disagree, a workload is awake if it is by any of them. Sleep requires a
-trusted clock. In business hours only an operator lowers the number.
+While clocks disagree, a workload is awake if any clock requires it. Sleep requires a trusted clock. In business hours
+only an operator lowers the number.
 
-A workload that sleeps when idle is awake until its use was measured and it is idle. Once asleep it cannot be measured,
-so it stays asleep until the calendar or an operator wakes it.
+A workload that sleeps when idle stays awake until its use has been measured as idle. While asleep it has no use to
+measure, so it stays asleep until the calendar or an operator wakes it.
 
-Beside another writer of the number it holds, with one exception: a workload that another manager put to sleep is woken
-at the next opening. The time of that manager's last write shows whether an opening has passed since, so each opening
-takes the number over once, and a manager that writes it again keeps it until the next one. While clocks disagree, the
-opening counts when it has passed by all of them: by one that is ahead it would seem to pass after each write.
+If another manager writes the number, the controller holds, with one exception: at the next opening it wakes a workload
+that another manager put to sleep. The time of that manager's last write shows whether an opening has passed since, so
+each opening takes over the number once, and a manager that writes again keeps it until the next opening. While clocks
+disagree, an opening counts only when it has passed by all clocks: by a clock that is ahead it would seem to pass after
+each write.
 
-`when: never` is the first step of removing `sleep`: it wakes what the controller itself put to sleep, and nothing else.
-It takes the number over from a manager that agreed with the controller's, once, since a later write ends the ownership.
+`when: never` is the first step of removing `sleep`: it wakes only workloads that the controller itself put to sleep. It
+takes over the number, once, from a manager that agreed with the controller's number, since a later write ends the
+controller's ownership.
 """
 
 from collections.abc import Iterator
@@ -29,12 +31,12 @@ from controllers.workloads.sleep.idle import Use
 from ebbtide.vocabulary.windows import BusinessHours
 from ebbtide.vocabulary.workloads import SleepPolicy
 
-_EDGES = 400  # more than a year of days: a workload whose nights join never sleeps
+_EDGES = 400  # more than a year of days; a workload whose nights follow each other without a gap never sleeps
 
 
 @dataclass(frozen=True, slots=True)
 class SleepNow:
-    """`until` is the next instant at which it wakes or falls asleep; None if that never happens."""
+    """`until` is the next instant at which the workload wakes or falls asleep; None if there is none."""
 
     awake: bool
     reason: str
@@ -43,19 +45,19 @@ class SleepNow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleState:
-    """All facts about one workload that the decision depends on."""
+    """All facts about one workload on which the decision depends."""
 
     replicas: int
     paused: bool = False
-    kept: bool = False  # an operator wants nothing lowered
+    kept: bool = False  # an operator's hold forbids lowering
     wake_asked: bool = False
     sleep_asked: bool = False
-    doubt: str = ""  # why clock or config are distrusted
-    ours: bool = True  # the workload controller is among the owners of the number
+    doubt: str = ""  # why the clock or the config is distrusted
+    ours: bool = True  # the workload controller is an owner of the number
     other_writer: str = ""  # a manager that writes another number
-    opened_since: bool = False  # by every clock the calendar has woken the workload since the number was last written
+    opened_since: bool = False  # by every clock, an opening has passed since the number was last written
     changed_recently: bool = False
-    use: Use = Use.IDLE  # of a workload that sleeps when idle and is not asleep
+    use: Use = Use.IDLE  # measured only if the workload sleeps when idle and is awake
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ def _wanted(state: ScaleState, policy: SleepPolicy, calendar: SleepNow) -> tuple
 
 
 def sleep_at(now: datetime, policy: SleepPolicy, hours: BusinessHours) -> SleepNow:
-    """Return the state at `now` (aware) by the calendar alone."""
+    """Return the state at `now` (aware) by the calendar, without operators, other writers and use."""
     if policy.never:
         return SleepNow(awake=True, reason="never-sleeps", until=None)
     reason = _awake(now, policy, hours)
@@ -117,14 +119,14 @@ def sleep_at(now: datetime, policy: SleepPolicy, hours: BusinessHours) -> SleepN
 
 
 def awake_by_any(now: datetime, policy: SleepPolicy, hours: BusinessHours, doubt: Doubt) -> SleepNow:
-    """Return the state by the first clock by which it is awake; its end is known only while clocks agree."""
+    """Return the state by the first clock by which the workload is awake; its end is known only if clocks agree."""
     states = [sleep_at(instant, policy, hours) for instant in doubt.instants(now)]
     state = next((state for state in states if state.awake), states[0])
     return replace(state, until=None) if doubt.leads else state
 
 
 def opened_between(then: datetime, now: datetime, policy: SleepPolicy, hours: BusinessHours) -> bool:
-    """True if the calendar woke the workload after `then`, and no later than `now`."""
+    """Return True if the calendar woke the workload after `then` and no later than `now`."""
     state = sleep_at(then, policy, hours)
     if state.awake and state.until is not None:
         state = sleep_at(state.until, policy, hours)
@@ -132,7 +134,7 @@ def opened_between(then: datetime, now: datetime, policy: SleepPolicy, hours: Bu
 
 
 def _awake(now: datetime, policy: SleepPolicy, hours: BusinessHours) -> str:
-    """Return why it is awake; empty if it is not."""
+    """Return why the workload is awake by the calendar; empty if it is asleep."""
     if hours.is_open(now):
         return "business-hours"
     spans = hours.open_spans(now - policy.after, now + policy.lead + datetime.resolution)

@@ -1,11 +1,12 @@
 """Decide whether a workload has been idle for long enough, from its pods and their counters in Prometheus. Pure.
 
-Only complete knowledge lets it sleep: each container of each pod ran and was recorded for all of `after`.
+A workload sleeps only on complete data: each container of each pod ran, and was recorded, during all of `after`.
 
-**The busiest two minutes count**: in a mean of two hours a user's page is lost. Probes and scrapes are alike in each
-minute. The trap: neither limit sees a user who only reads or types, nor work in other pods.
+**The busiest two minutes count**: a mean over two hours would hide a user's page view. Probes and scrapes are the same
+in each minute. The trap: neither limit detects a user who only reads or types, nor work in other pods.
 
-Pods are selected by uid, which cAdvisor's label `id` contains: Prometheus may watch another cluster with these names.
+Pods are selected by uid, which cAdvisor's label `id` contains: Prometheus may also scrape another cluster with the same
+names.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,13 +18,13 @@ from typing import Any, NamedTuple, TypeAlias
 from ebbtide.vocabulary.clocks import MAX_CLOCK_SKEW
 
 MOST_CORES = 0.05
-"""CPU of an idle pod. Idle servers, also those in Java, use up to 0.02."""
+"""Maximum CPU cores of an idle pod. Idle servers, including Java servers, use up to 0.02."""
 MOST_BYTES = 1024
-"""Bytes a second of an idle pod, received and sent. A probe by HTTP is 1,080 bytes (measured): two every ten seconds
-make 216 a second, and a scrape of 20 kB every 30 s makes 710. A page of 100 kB in two minutes makes 850."""
+"""Maximum bytes per second of an idle pod, received and sent. An HTTP probe has 1,080 bytes (measured): two every ten
+seconds make 216 per second, and a scrape of 20 kB every 30 s makes 710. A page of 100 kB in two minutes makes 850."""
 
 _STEP = timedelta(seconds=30)
-_GAP = 90  # seconds between samples: at least one scrape a minute, and none missing
+_GAP = 90  # seconds between samples: one scrape a minute, with none missing
 _SERIES = {
     "cpu": ("container_cpu_usage_seconds_total", ',container!=""', "pod, container"),
     "received": ("container_network_receive_bytes_total", "", "pod"),  # the containers of a pod share the network
@@ -37,7 +38,7 @@ Facts: TypeAlias = Mapping[tuple[str, str, str], float]
 class Use(StrEnum):
     IDLE = "idle-for-long"
     BUSY = "in-use"
-    RECENT = "idle-but-recent"  # not seen for long enough
+    RECENT = "idle-but-recent"  # not observed for long enough
     UNKNOWN = "not-known-idle"
 
 
@@ -46,14 +47,14 @@ class Activity(NamedTuple):
     why: str = "idle"
 
 
-class Pod(NamedTuple):
+class RunningPod(NamedTuple):
     name: str
     uid: str
     containers: tuple[str, ...]
-    since: datetime | None  # all containers have run since then; None if one does not run
+    since: datetime | None  # start of the container that started last; None if a container does not run
 
 
-def pod_of(item: Mapping[str, Any]) -> Pod:
+def pod_of(item: Mapping[str, Any]) -> RunningPod:
     metadata, status = item["metadata"], item.get("status", {})
     started = {
         container["name"]: datetime.fromisoformat(running["startedAt"])
@@ -65,10 +66,10 @@ def pod_of(item: Mapping[str, Any]) -> Pod:
     sidecars = [container for container in first if container.get("restartPolicy") == "Always"]
     runs = started.keys() >= {container["name"] for container in (*containers, *sidecars)}
     since = max(started.values()) if runs and "deletionTimestamp" not in metadata else None
-    return Pod(metadata["name"], metadata["uid"], tuple(started), since)
+    return RunningPod(metadata["name"], metadata["uid"], tuple(started), since)
 
 
-def too_recent(pods: Sequence[Pod], replicas: int, after: timedelta, now: datetime) -> str:
+def too_recent(pods: Sequence[RunningPod], replicas: int, after: timedelta, now: datetime) -> str:
     """Return why these pods cannot have been idle for `after`; empty if they can."""
     if len(pods) != replicas:
         return f"it has {len(pods)} of {replicas} pods"
@@ -76,8 +77,8 @@ def too_recent(pods: Sequence[Pod], replicas: int, after: timedelta, now: dateti
     return f"has not run for {after} without a restart: {', '.join(young)}" if young else ""
 
 
-def query_of(namespace: str, pods: Sequence[Pod], after: timedelta) -> str:
-    """Return PromQL for all facts about these pods at one instant, with the label `fact`."""
+def query_of(namespace: str, pods: Sequence[RunningPod], after: timedelta) -> str:
+    """Return one PromQL query for all facts about these pods at one instant, distinguished by the label `fact`."""
     ids = "|".join(pod.uid.replace("-", "[-_]") for pod in pods)  # systemd's cgroups have underscores
     span, step, parts = int(after.total_seconds()), int(_STEP.total_seconds()), list[str]()
     for name, (metric, more, labels) in _SERIES.items():
@@ -90,7 +91,7 @@ def query_of(namespace: str, pods: Sequence[Pod], after: timedelta) -> str:
 
 
 def facts_of(answer: Mapping[str, Any], now: datetime) -> Facts:
-    """Raises ValueError for an answer that is incomplete, of another clock, or not Prometheus'."""
+    """Parse Prometheus' answer. Raises ValueError if it is incomplete, of another clock, or not from Prometheus."""
     facts: dict[tuple[str, str, str], float] = {}
     try:
         if answer["status"] != "success" or answer.get("warnings") or answer.get("isPartial"):
@@ -107,8 +108,8 @@ def facts_of(answer: Mapping[str, Any], now: datetime) -> Facts:
     return facts
 
 
-def activity_of(pods: Sequence[Pod], facts: Facts, after: timedelta) -> Activity:
-    """Judge pods that have run for `after`."""
+def activity_of(pods: Sequence[RunningPod], facts: Facts, after: timedelta) -> Activity:
+    """Return the activity of pods that have run for `after`."""
     for pod in pods:
         cpu, network = [("cpu", container) for container in pod.containers], [("received", ""), ("sent", "")]
         for name, container in (*cpu, *network):

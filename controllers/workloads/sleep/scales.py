@@ -1,7 +1,7 @@
-"""Workloads that sleep, as they are observed and written: a watch per namespace and kind, and the `scale` subresource.
+"""Observation and writes of workloads that sleep: a watch per namespace and kind, and the `scale` subresource.
 
-`scale` contains nothing but the number of pods, so no right to change a Deployment is needed. A write has the version
-that it was decided on: a change since then wins. When the process stops, the number stays.
+`scale` contains only the number of pods, so no right to change a Deployment is needed. A write is bound to the version
+on which it was decided: a change since then wins. When the process stops, the number stays.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from controllers.adapters.kube_cache import KubeCache
 from controllers.adapters.replica_writers import Writer, conflicting_manager, writers_of
 from controllers.doubt import TRUST, Doubt
 from controllers.ports import Outcome
-from controllers.workloads.loop import Kind, Notify, Verdict, Write, verdict_by_calendar
+from controllers.workloads.loop import Kind, Notify, ReconcileResult, Write, verdict_by_calendar
 from controllers.workloads.sleep.calendar import (
     ScaleDecision,
     ScaleState,
@@ -26,7 +26,7 @@ from controllers.workloads.sleep.calendar import (
     sleep_at,
 )
 from controllers.workloads.sleep.idle import Use
-from controllers.workloads.sleep.use import Meter, Prometheus
+from controllers.workloads.sleep.use import Prometheus, UseMeter
 from ebbtide.vocabulary.holds import hold_of, hold_until
 from ebbtide.vocabulary.labels import KEEP_UNTIL, PREFIX, SLEEP_UNTIL, WAKE_UNTIL, WORKLOADS
 from ebbtide.vocabulary.windows import BusinessHours
@@ -38,22 +38,22 @@ BETWEEN_CHANGES = timedelta(minutes=1)  # longer than a cache may lag behind a w
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
+class ObservedScale:
     annotations: dict[str, str]
     replicas: int
     ours: bool
     other_writer: str
-    agreed: bool  # the other owners only applied our number
-    written: datetime | None  # by the last of the other owners; None if that is not known
+    agreed: bool  # True if the other owners only applied our number
+    written: datetime | None  # last write by another owner; None if unknown
     version: str
 
 
-def observed(item: Json) -> Observed:
+def observed(item: Json) -> ObservedScale:
     metadata = item["metadata"]
     annotations: dict[str, str] = metadata.get("annotations") or {}
     writers = writers_of(metadata)
     ours, times = any(writer.name == WORKLOADS for writer in writers), _times_of_others(writers)
-    return Observed(
+    return ObservedScale(
         annotations={key: value for key, value in annotations.items() if key.startswith(PREFIX)},
         replicas=item["spec"].get("replicas", 0),
         ours=ours,
@@ -65,10 +65,10 @@ def observed(item: Json) -> Observed:
 
 
 def _times_of_others(writers: Sequence[Writer]) -> list[datetime | None]:
-    """Return when the other owners last changed the object.
+    """Return the times at which the other owners last changed the object.
 
-    The API server gives no time to an apply that changes nothing (kubernetes#127938): beside us, such an owner only
-    agreed with our number. Nor does it give one to our own writes, which go through `scale`.
+    The API server records no time for an apply that changes nothing (kubernetes#127938): if we own the field too, such
+    an owner only agreed with our number. Nor does it record a time for our own writes, which go through `scale`.
     """
     return [writer.at for writer in writers if writer.name != WORKLOADS]
 
@@ -78,23 +78,25 @@ def sleepers(api: KubeApi, config: WorkloadsConfig, notify: Notify) -> Kind:
     caches = {path: KubeCache(api, path, observed, notify) for path in paths}
     prometheus = Prometheus(config.prometheus)
     workloads = [
-        Sleeper(policy, config.hours, caches[_folder(policy)], Meter(api, policy, prometheus))
+        Sleeper(policy, config.hours, caches[_folder(policy)], UseMeter(api, policy, prometheus))
         for policy in config.sleepers
     ]
     return Kind(workloads, [*caches.values()])
 
 
 class Sleeper:
-    """A `Workload`. It may forget what it remembers: when it wrote last, and why the last write was refused."""
+    """A `ManagedWorkload`. Its memory (time of the last write, and why it was refused) may be lost without harm."""
 
-    def __init__(self, policy: SleepPolicy, hours: BusinessHours, cache: KubeCache[Observed], meter: Meter) -> None:
+    def __init__(
+        self, policy: SleepPolicy, hours: BusinessHours, cache: KubeCache[ObservedScale], meter: UseMeter
+    ) -> None:
         self._policy, self._hours, self._cache, self._meter = policy, hours, cache, meter
         self.subject = policy.subject
         self.target: ObjectReference = ("apps/v1", policy.kind, policy.namespace, policy.name)
         self._refusal = ""
         self._now = self._changed = datetime.min.replace(tzinfo=UTC)
 
-    def reconcile(self, now: datetime, doubt: Doubt) -> Verdict:
+    def reconcile(self, now: datetime, doubt: Doubt) -> ReconcileResult:
         self._now = now
         workload = self._cache.snapshot().get(self._policy.name)
         if why := self._cache.trouble():
@@ -133,12 +135,12 @@ class Sleeper:
         if outcome is Outcome.STALE:
             self._cache.reconnect()
 
-    def _alone(self, workload: Observed) -> ScaleDecision:
-        """Return the decision by this process's clock, as if it were trusted."""
+    def _alone(self, workload: ObservedScale) -> ScaleDecision:
+        """Return the decision by this process's clock, as if that were trusted."""
         calendar = sleep_at(self._now, self._policy, self._hours)
         return decide_replicas(self._state(workload, TRUST, []), self._policy, calendar)
 
-    def _state(self, workload: Observed, doubt: Doubt, notes: list[str]) -> ScaleState:
+    def _state(self, workload: ObservedScale, doubt: Doubt, notes: list[str]) -> ScaleState:
         now, hold = self._now, hold_of(workload.annotations)
         clocks = doubt.instants(now)
         earliest, latest = min(clocks), max(clocks)
@@ -158,25 +160,25 @@ class Sleeper:
             changed_recently=timedelta() <= now - self._changed < BETWEEN_CHANGES,
         )
 
-    def _opened_since(self, workload: Observed, clocks: Sequence[datetime]) -> bool:
+    def _opened_since(self, workload: ObservedScale, clocks: Sequence[datetime]) -> bool:
         written = workload.written
         return workload.agreed or (
             written is not None and all(opened_between(written, now, self._policy, self._hours) for now in clocks)
         )
 
-    def _write(self, workload: Observed, replicas: int, reason: str) -> Write:
+    def _write(self, workload: ObservedScale, replicas: int, reason: str) -> Write:
         policy = self._policy
         metadata = {"name": policy.name, "namespace": policy.namespace, "resourceVersion": workload.version}
         body = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata, "spec": {"replicas": replicas}}
         change = f"spec.replicas {replicas}"
         return Write(path=f"{policy.path}/scale", body=body, change=change, reason=reason, applied=True)
 
-    def _verdict(self, state: str, why: str, *, note: str, write: Write | None = None, **known: Any) -> Verdict:
+    def _verdict(self, state: str, why: str, *, note: str, write: Write | None = None, **known: Any) -> ReconcileResult:
         return verdict_by_calendar(self.target, self._now + POLL, state, why, note=note, write=write, **known)
 
 
 def _until(reason: str, calendar: SleepNow, annotations: Mapping[str, str]) -> datetime | None:
-    """Return when `reason` ends; None if that is not known: use, another writer or doubt may end at any time."""
+    """Return when `reason` ends; None if unknown: use, another writer or a doubt may end at any time."""
     if (key := _ASKED.get(reason)) is not None:
         hold = hold_until(annotations, key)
         return None if hold is None else hold.until

@@ -1,4 +1,4 @@
-"""The use of a workload: its pods from the API server, their counters from Prometheus, a hub's users from the hub."""
+"""Measurement of a workload's use: pods from the API server, their counters from Prometheus, and users from a hub."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -6,15 +6,16 @@ from pathlib import Path
 from kubernetes.client import Configuration
 
 from controllers.adapters.kube_api import ApiError, KubeApi
+from controllers.one_line import one_line
 from controllers.workloads.ray.head import Surprise, token_of
 from controllers.workloads.sleep.idle import Activity, Facts, Use, activity_of, facts_of, pod_of, query_of, too_recent
 from ebbtide.vocabulary.labels import WORKLOAD
 from ebbtide.vocabulary.workloads import SleepPolicy
 
 _PAUSE = timedelta(minutes=1)
-"""Time between two measurements of a workload in use, and after a failure of Prometheus, whose silence would otherwise
-delay the loop for each workload."""
-_ENDED = ("Failed", "Succeeded")  # an evicted pod is kept beside its replacement, and runs nothing
+"""Time between two measurements of a workload in use, and pause after a failure of Prometheus, since each workload's
+query would otherwise delay the loop."""
+_ENDED = ("Failed", "Succeeded")  # an evicted pod stays next to its replacement, but runs nothing
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -23,7 +24,7 @@ class Prometheus:
         self._server, self._failed = _server(url, None), (_LONG_AGO, "")
 
     def facts(self, query: str, now: datetime) -> Facts:
-        """Ask at the server's own time, which its samples have, too. Raises ValueError."""
+        """Query at the server's own time, which its samples use, too. Raises ValueError."""
         at, why = self._failed
         if timedelta() <= now - at < _PAUSE:
             raise ValueError(why)
@@ -34,8 +35,8 @@ class Prometheus:
             raise ValueError(self._failed[1]) from None
 
 
-class Meter:
-    """The use of one workload."""
+class UseMeter:
+    """Measures the use of one workload."""
 
     def __init__(self, api: KubeApi, policy: SleepPolicy, prometheus: Prometheus) -> None:
         self._api, self._policy, self._prometheus = api, policy, prometheus
@@ -43,13 +44,13 @@ class Meter:
         self._last = _LONG_AGO, Activity(Use.IDLE)
 
     def read(self, replicas: int, now: datetime) -> Activity:
-        """Return the use; idleness is never older than the call, because pods may be replaced. Raise for no server."""
+        """Return the use. Idleness is measured at each call, since pods may be replaced. An error gives UNKNOWN."""
         at, activity = self._last
         if activity.use is Use.IDLE or not timedelta() <= now - at < _PAUSE:
             try:
                 activity = self._read(replicas, now)
             except (ApiError, Surprise, OSError, ValueError) as error:
-                activity = Activity(Use.UNKNOWN, " ".join(str(error).split())[:300])
+                activity = Activity(Use.UNKNOWN, one_line(error)[:300])
             self._last = now, activity
         return activity
 
@@ -65,7 +66,7 @@ class Meter:
 
 
 def _users_of(hub: KubeApi) -> Activity:
-    """Ask JupyterHub for one user with a server that is active or pending. Its servers may be other pods."""
+    """Query JupyterHub for one user with a server that is active or pending. Users' servers may be other pods."""
     try:
         users: object = hub.get("/hub/api/users", state="active", limit="1")
     except ApiError as error:
@@ -76,7 +77,7 @@ def _users_of(hub: KubeApi) -> Activity:
 
 
 def _server(url: str, token_file: str | None) -> KubeApi:
-    """Return a client for JSON. It reads the token at each request, because it may be renewed."""
+    """Return a client for JSON. It reads the token at each request, because the token may be renewed."""
 
     def renew(configuration: Configuration) -> None:
         if token_file is not None:

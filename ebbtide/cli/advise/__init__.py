@@ -33,12 +33,12 @@ from ebbtide.cli.options import (
     closed_month,
     trace_reading,
 )
+from ebbtide.lab.simulator.replay import ReplayError, ReplayOptions
+from ebbtide.lab.simulator.results import Strategy
+from ebbtide.lab.simulator.strategies.table import other_provisioner
+from ebbtide.lab.simulator.trace.queues import BY_FIT, served_by_none
+from ebbtide.lab.simulator.trace.traces import Reading, Trace, TraceError
 from ebbtide.settings import StackSettings
-from ebbtide.simulator.replay import ReplayError, ReplayOptions
-from ebbtide.simulator.results import Strategy
-from ebbtide.simulator.strategies.table import other_provisioner
-from ebbtide.simulator.trace.queues import BY_FIT, served_by_none
-from ebbtide.simulator.trace.traces import Reading, Trace, TraceError
 
 command = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 command.add_typer(services.command)
@@ -62,7 +62,7 @@ def savings(
     ] = None,
     month: Annotated[
         str | None,
-        typer.Option(metavar="2026-11", help="Nodes of a month that Prometheus recorded instead of a trace."),
+        typer.Option(metavar="2026-11", help="Instead of a trace: the nodes that Prometheus recorded in a month."),
     ] = None,
     beyond_floor: Annotated[
         bool, typer.Option("--beyond-floor", help="Allow a commitment above the minimum usage, where that is cheapest.")
@@ -80,12 +80,12 @@ def savings(
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Estimate the Savings Plan that pays off for the stack's nodes. Ebbtide buys nothing."""
-    from ebbtide.advice.savings.advice import savings_advice
-    from ebbtide.advice.savings.text import as_json, as_text
-    from ebbtide.advice.savings.usage import read_usage, usage_of
-    from ebbtide.ledger.build import usage_of_month
-    from ebbtide.ledger.month import LedgerError
-    from ebbtide.ledger.reading import read_month
+    from ebbtide.lab.advice.savings.advice import savings_advice
+    from ebbtide.lab.advice.savings.text import as_json, as_text
+    from ebbtide.lab.advice.savings.usage import read_usage, usage_of
+    from ebbtide.lab.ledger.build import usage_of_month
+    from ebbtide.lab.ledger.month import LedgerError
+    from ebbtide.lab.ledger.reading import read_month
 
     if sum(source is not None for source in (trace, usage, month)) != 1:
         raise typer.BadParameter("wanted one of --trace, --usage and --month (for example --trace openb2023-a)")
@@ -145,16 +145,16 @@ def floors(
     json_file: JsonFile = None,
 ) -> None:
     """Find planned floors that shorten morning waits or keep a service within capacity."""
-    from ebbtide.advice.floors_text import as_json, as_text
-    from ebbtide.advice.trials import floor_advice
-    from ebbtide.sweep.calls import cores
+    from ebbtide.lab.advice.floors_text import as_json, as_text
+    from ebbtide.lab.advice.trials import floor_advice
+    from ebbtide.lab.sweep.calls import cores
 
     settings = stack_with_nodes(stack)
     reading = trace_reading(columns, since, days, timezone, queues)
     if service is not None:
         if queues:
             raise typer.BadParameter(
-                "--queues is for jobs; --queue chooses one of a service (for example --queue code)"
+                "--queues is for jobs; --queue chooses a queue of requests (for example --queue code)"
             )
         if reading != Reading():
             raise typer.BadParameter("--days, --from, --columns, --timezone: for a trace of jobs, found --service")
@@ -179,9 +179,9 @@ class _ServiceLoad:
 
 
 def _service_floors(settings: StackSettings, name: str, trace: str, load: _ServiceLoad, json_file: Path | None) -> None:
-    from ebbtide.advice.services.floors import as_json, as_text, service_floor_advice
-    from ebbtide.simulator.services.replay import ServiceOptions
-    from ebbtide.simulator.trace.counted import find_requests
+    from ebbtide.lab.advice.services.floors import as_json, as_text, service_floor_advice
+    from ebbtide.lab.simulator.services.replay import ServiceOptions
+    from ebbtide.lab.simulator.trace.counted import find_requests
 
     options = ServiceOptions(rate=load.rate, at_once=load.at_once)
     try:

@@ -1,4 +1,4 @@
-"""The history of a service: a trace file or its stack's Prometheus, and the figures of variants on the command line."""
+"""The history of a service: a trace file or its stack's Prometheus, and variants' figures from the command line."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,17 +8,17 @@ from typing import TypeVar
 
 import typer
 
-from ebbtide.advice.services.history import History, HistoryQuery, quiet_latency, recorded_requests
-from ebbtide.advice.services.variants import ServiceTime, variant_names
 from ebbtide.cli.cluster import watching
 from ebbtide.cli.console import fail
-from ebbtide.monitoring.client import Prometheus, Unknown
+from ebbtide.lab.advice.services.history import HistoryQuery, RequestHistory, quiet_latency, recorded_requests
+from ebbtide.lab.advice.services.variants import ServiceTime, variant_names
+from ebbtide.lab.simulator.trace.counted import RequestTrace, find_requests
+from ebbtide.lab.simulator.trace.traces import TraceError, bundled
+from ebbtide.monitoring.client import Prometheus, UnknownAnswer
 from ebbtide.settings import StackSettings
 from ebbtide.settings.sections.monitoring import PrometheusKind
 from ebbtide.settings.sections.serving.services import ServiceSettings
 from ebbtide.settings.sections.types import parse_latency, parse_percent
-from ebbtide.simulator.trace.counted import RequestTrace, find_requests
-from ebbtide.simulator.trace.traces import TraceError, bundled
 from ebbtide.vocabulary.windows import zone_of
 
 _INSTEAD = "or give a history: --trace requests.csv"
@@ -26,7 +26,7 @@ _Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class HistorySource:
     """The source of a history, as given on the command line."""
 
     trace: str | None
@@ -47,7 +47,7 @@ class Found:
     shares: dict[str, float]  # of the requests, from 0 to 1, by variant; empty if not known
 
 
-def history_of(settings: StackSettings, service: str, variants: Sequence[str], source: Source) -> Found:
+def history_of(settings: StackSettings, service: str, variants: Sequence[str], source: HistorySource) -> Found:
     """Read the history, or end the command with one line. Raises `TraceError`."""
     if source.trace is not None:
         return Found(trace=_of_file(source.trace, source), start=None, latencies={}, shares={})
@@ -60,29 +60,29 @@ def history_of(settings: StackSettings, service: str, variants: Sequence[str], s
     return _recorded(settings, service, variants, source, prometheus)
 
 
-def _of_file(name: str, source: Source) -> RequestTrace:
+def _of_file(name: str, source: HistorySource) -> RequestTrace:
     """A history is not scaled; a public trace has another size, so the rate is required."""
     if name in bundled() and source.rate is None:
         raise TraceError(
-            f"{name}: wanted --requests-per-second beside a public trace, which is of another size than the service "
+            f"{name}: wanted --requests-per-second with a public trace, whose load is not the service's "
             "(for example --requests-per-second 2)"
         )
     return find_requests(name, source.queue)
 
 
 def _recorded(
-    settings: StackSettings, service: str, variants: Sequence[str], source: Source, prometheus: Prometheus
+    settings: StackSettings, service: str, variants: Sequence[str], source: HistorySource, prometheus: Prometheus
 ) -> Found:
     now = datetime.now(zone_of(settings.business_hours.timezone))
     asking = HistoryQuery(prometheus=prometheus, customer=settings.customer, since=source.since, now=now)
     requests = prometheus.doubt() or recorded_requests(asking, service, variants)
-    if not isinstance(requests, History):
+    if not isinstance(requests, RequestHistory):
         fail(f"{requests.why} ({_INSTEAD})")
     latencies = {variant: quiet_latency(asking, service, variant) for variant in variants}
     return Found(
         trace=requests.trace,
         start=requests.start,
-        latencies={variant: value for variant, value in latencies.items() if not isinstance(value, Unknown)},
+        latencies={variant: value for variant, value in latencies.items() if not isinstance(value, UnknownAnswer)},
         shares=_shares(requests.trace),
     )
 
@@ -94,7 +94,7 @@ def _shares(trace: RequestTrace) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class VariantFigures:
-    """Figures of single variants on the command line, by variant: `--service-time large=60ms`, `--share large=20%`."""
+    """Figures from the command line, by variant: `--service-time large=60ms`, `--share large=20%`."""
 
     stated_times: Mapping[str, timedelta]
     stated_shares: Mapping[str, float]

@@ -6,19 +6,19 @@ from typing import Annotated
 
 import typer
 
-from ebbtide.advice.services.place import StackText, place_of
-from ebbtide.cli.advise.history import Source, VariantFigures, history_of
+from ebbtide.cli.advise.history import HistorySource, VariantFigures, history_of
 from ebbtide.cli.advise.stack_file import PatchFile, finish_advice, stack_with_nodes
 from ebbtide.cli.console import fail, finish, progress_count
 from ebbtide.cli.options import AtOnce, Context, JsonFile, Kubeconfig, PrometheusToken, PrometheusUrl, Queue, Stack
-from ebbtide.files import read_file
+from ebbtide.lab.advice.services.place import StackText, place_of
+from ebbtide.lab.simulator.services.replay import ServiceOptions
+from ebbtide.lab.simulator.services.served import simulated
+from ebbtide.lab.simulator.setup import ReplayError
+from ebbtide.lab.simulator.trace.traces import TraceError
 from ebbtide.settings.file.contents import files_in
 from ebbtide.settings.load import MOST_BYTES, name_of, stack_path
-from ebbtide.simulator.services.replay import ServiceOptions
-from ebbtide.simulator.services.served import simulated
-from ebbtide.simulator.setup import ReplayError
-from ebbtide.simulator.trace.traces import TraceError
-from ebbtide.units.durations import read_duration
+from ebbtide.text.durations import read_duration
+from ebbtide.text.files import read_file
 
 command = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 
@@ -73,8 +73,8 @@ def targets(
     json_file: JsonFile = None,
 ) -> None:
     """Find the cheapest metric, target, min and max that keep a service's SLO."""
-    from ebbtide.advice.services.targets import as_json, target_advice
-    from ebbtide.advice.services.targets_text import as_text
+    from ebbtide.lab.advice.services.targets import as_json, target_advice
+    from ebbtide.lab.advice.services.targets_text import as_text
     from ebbtide.settings.patch import difference
 
     text = _stack_text(stack)
@@ -119,8 +119,8 @@ def variants(
     json_file: JsonFile = None,
 ) -> None:
     """Compare the variants of a service: cost of 1,000 requests and latency."""
-    from ebbtide.advice.services.variants import as_json, service_of, variant_advice
-    from ebbtide.advice.services.variants_text import as_text
+    from ebbtide.lab.advice.services.variants import as_json, service_of, variant_advice
+    from ebbtide.lab.advice.services.variants_text import as_text
 
     settings = _stack_text(stack).settings
     source = _source(trace, queue, rate, since, prometheus, token_file, context, kubeconfig)
@@ -148,10 +148,10 @@ def _source(
     token_file: Path | None,
     context: str | None,
     kubeconfig: str | None,
-) -> Source:
+) -> HistorySource:
     if trace is None and queue is not None:
-        raise typer.BadParameter("--queue is of a trace: wanted --trace beside it")
-    return Source(
+        raise typer.BadParameter("--queue: wanted only with --trace, of which it replays one queue")
+    return HistorySource(
         trace=trace,
         queue=queue,
         rate=rate,
@@ -168,4 +168,4 @@ def _stack_text(stack: str) -> StackText:
     stack_with_nodes(stack)
     path = stack_path(stack)
     text = read_file(path, MOST_BYTES).decode("utf-8")
-    return StackText(text=text, file=str(path), stack=name_of(path), beside=files_in(path.parent))
+    return StackText(text=text, file=str(path), stack=name_of(path), reader=files_in(path.parent))

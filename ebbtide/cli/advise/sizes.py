@@ -13,11 +13,11 @@ from ebbtide.cli.console import fail
 from ebbtide.cli.options import JsonFile, PrometheusToken, PrometheusUrl, Stack
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
 from ebbtide.settings.load import read_stack
-from ebbtide.units.durations import read_duration
+from ebbtide.text.durations import read_duration
 
 if TYPE_CHECKING:
-    from ebbtide.advice.sizes.advice import Recommended, SizesAdvice
-    from ebbtide.advice.sizes.containers import Container
+    from ebbtide.lab.advice.sizes.advice import Recommended, SizesAdvice
+    from ebbtide.lab.advice.sizes.containers import Container
     from ebbtide.monitoring.client import Prometheus
     from ebbtide.operate.api import OperatorApi
 
@@ -57,11 +57,11 @@ def sizes(
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Find pod requests and instance types that fit the usage in Prometheus."""
-    from ebbtide.advice.sizes.containers import containers
+    from ebbtide.lab.advice.sizes.containers import containers
 
     if former_days is not None:
         if since is not None:
-            raise typer.BadParameter("give --since alone, for example --since 14d", param_hint="--days")
+            raise typer.BadParameter("give only --since, for example --since 14d", param_hint="--days")
         typer.echo(f"--days {former_days} is --since {former_days}d now; the next release no longer reads it", err=True)
     days = since or former_days or 14
     try:
@@ -87,11 +87,11 @@ def _advice(
 ) -> "SizesAdvice":
     from dataclasses import replace
 
-    from ebbtide.advice.sizes.advice import advise
-    from ebbtide.advice.sizes.containers import containers
-    from ebbtide.advice.sizes.evidence import Evidence
-    from ebbtide.advice.sizes.queries import NothingRecorded
-    from ebbtide.advice.sizes.reading import read_uses
+    from ebbtide.lab.advice.sizes.advice import advise
+    from ebbtide.lab.advice.sizes.containers import containers
+    from ebbtide.lab.advice.sizes.evidence import Evidence
+    from ebbtide.lab.advice.sizes.queries import NothingRecorded
+    from ebbtide.lab.advice.sizes.reading import read_uses
 
     until, evidence = datetime.now(UTC), Evidence(days=days)
     try:
@@ -104,7 +104,7 @@ def _advice(
 
 def _recommended(api: "OperatorApi", containers_: "list[Container]") -> "tuple[Recommended, Mapping[str, str]]":
     """The cluster's recommendations, and the reason if they cannot be read."""
-    from ebbtide.advice.sizes.rules import Resource
+    from ebbtide.lab.advice.sizes.rules import ResourceName
     from ebbtide.operate.services import recommendations
 
     unread: list[str] = []
@@ -114,7 +114,7 @@ def _recommended(api: "OperatorApi", containers_: "list[Container]") -> "tuple[R
     }
     recommended = recommendations(api, sorted({space for space, _, _ in places}), unread)
     by_place = {
-        places[at]: {Resource.CPU: cpu, Resource.MEMORY: memory}
+        places[at]: {ResourceName.CPU: cpu, ResourceName.MEMORY: memory}
         for at, (cpu, memory) in recommended.items()
         if at in places
     }
@@ -122,7 +122,7 @@ def _recommended(api: "OperatorApi", containers_: "list[Container]") -> "tuple[R
 
 
 def _finish(advice: "SizesAdvice", stack: str, json_file: Path | None, patch: Path | None) -> None:
-    from ebbtide.advice.sizes.text import as_json, as_text
+    from ebbtide.lab.advice.sizes.text import as_json, as_text
 
     document, shown = as_json(advice), as_text(advice)
     finish_advice(stack, advice.changes, json_file=json_file, patch=patch, document=document, shown=shown)

@@ -1,7 +1,7 @@
 """The stack file that advice is about: read, and changed by a patch for a pull request or in place.
 
-`ebbtide advise apply` makes the changes that the JSON of an advice lists, each only if the value is still the one that
-the advice was made for: all of them or none.
+`ebbtide advise apply` makes the changes that the JSON of an advice lists, all or none: only if each value is still the
+one that the advice was made for.
 """
 
 import json
@@ -13,12 +13,12 @@ import typer
 
 from ebbtide.cli.console import fail, finish, write
 from ebbtide.cli.options import Stack
-from ebbtide.files import read_file
+from ebbtide.lab.simulator.setup import ReplayError, with_known_nodes
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
 from ebbtide.settings.file.contents import files_in
 from ebbtide.settings.load import MOST_BYTES, name_of, stack_of_text, stack_path
 from ebbtide.settings.patch import Change, PatchInvalid, changes_json, changes_of, difference, patched
-from ebbtide.simulator.setup import ReplayError, with_known_nodes
+from ebbtide.text.files import read_file
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -44,7 +44,7 @@ def finish_advice(
     document: Any,
     shown: "RenderableType",
 ) -> None:
-    """Write the figures with the key `changes` and the patch, then show the advice. Without changes it is empty."""
+    """Write the figures with the key `changes`, and the patch (empty without changes), then show the advice."""
     text = "" if patch is None else _patch(stack, changes)
     if patch is not None and str(patch) != "-":
         write(patch, text)
@@ -62,13 +62,13 @@ def _patch(stack: str, changes: Sequence[Change]) -> str:
 def _changed(path: Path, text: str, changes: Sequence[Change]) -> str:
     """Return the changed and valid text, or end the command with one line for each fault."""
     try:
-        beside = files_in(path.parent)
-        changed = patched(text, str(path), changes, beside)
-        stack_of_text(changed, stack=name_of(path), file=str(path), beside=beside)
+        reader = files_in(path.parent)
+        changed = patched(text, str(path), changes, reader)
+        stack_of_text(changed, stack=name_of(path), file=str(path), reader=reader)
     except PatchInvalid as invalid:
         fail(*invalid.lines)
     except StackInvalid as invalid:
-        fail("with these changes the stack file would not be sound:", *invalid.problems)
+        fail("with these changes the stack file would not be valid:", *invalid.problems)
     return changed
 
 

@@ -1,7 +1,7 @@
-"""`python -m ebbtide.jobs.checkpoints probe|sweep|list|where [JOB]` in a worker's container; the store is its pool's.
+"""`python -m ebbtide.jobs.checkpoints probe|sweep|list|where [JOB]` in a worker's container, on its pool's store.
 
 probe   try to write, read and delete there
-sweep   remove the checkpoints of jobs that ended and whose result has lived its time
+sweep   remove the checkpoints of ended jobs whose result has expired
 list    the checkpoints of a job
 where   Redis' state of a job, as JSON: `ebbtide why job` uses it
 """
@@ -21,7 +21,7 @@ from ebbtide.jobs.checkpoints.where import connect, where
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        "python -m ebbtide.jobs.checkpoints", description="Checkpoints, where the pool's store is."
+        "python -m ebbtide.jobs.checkpoints", description="Checkpoints in the pool's store."
     )
     parser.add_argument("what", choices=["probe", "sweep", "list", "where"])
     parser.add_argument("job", nargs="?", help="a job's id, for list and where")
@@ -42,7 +42,7 @@ def _run(command: str, job: str) -> None:
         return
     pool = pool_checkpoints()
     if pool is None:
-        raise CheckpointError(f"no {VARIABLE}: the pool's section of the stack file says no checkpoints")
+        raise CheckpointError(f"no {VARIABLE}: the pool's section of the stack file has no checkpoints")
     store = open_store(pool.store)
     if command == "probe":
         probe(store)

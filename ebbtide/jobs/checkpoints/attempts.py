@@ -4,10 +4,10 @@
                attempt with another number is superseded
     deaths     hard ends of attempts since the last checkpoint
     running    the attempt that has begun and not ended in order, for workers that do not see each other's ends: if it
-               is still there when the next one begins, it has ended hard
+               is still set when the next attempt begins, the former has ended hard
     step, saved, problem   the last checkpoint, for people
 
-If Redis forgets it, the numbers start again above the greatest in the checkpoints' store.
+If Redis loses the hash, the numbers start again above the greatest in the checkpoints' store.
 """
 
 from collections.abc import Mapping
@@ -26,10 +26,10 @@ from ebbtide.jobs.checkpoints.errors import CheckpointError, Superseded
 LIFE = 90 * 24 * 3600  # seconds after the last write until a job is forgotten
 MOST_DEATHS = 3
 
-# KEYS: the job's hash; the key in which a running job stands. ARGV: the number to exceed, LIFE, how it stands in that
-# key, how many hard ends without a new checkpoint are too many (0: the worker counts them itself), and the number that
-# this attempt has by an earlier try ('' for none). Reply: the new number; 0 if the job does not stand there any more,
-# as it was given to another worker; -1 if it has ended hard too often (its deaths are cleared).
+# KEYS: the job's hash; the key that holds running jobs. ARGV: the number to exceed, LIFE, the job's entry in that key,
+# the limit of hard ends without a new checkpoint (0: the worker counts them itself), and this attempt's number from an
+# earlier try ('' for none). Reply: the new number; 0 if the entry is gone, since the job was given to another worker;
+# -1 if the job has ended hard too often (its deaths are cleared).
 _CLAIM = """
 local kind = redis.call('TYPE', KEYS[2]).ok
 local held = false
@@ -52,7 +52,7 @@ redis.call('EXPIRE', KEYS[1], ARGV[2])
 return token
 """
 
-# KEYS: the job's hash. ARGV: how many hard ends are too many, LIFE. Reply: whether it has not had so many yet.
+# KEYS: the job's hash. ARGV: the limit of hard ends, LIFE. Reply: 1 if the job is below the limit, else 0.
 _DIED = """
 redis.call('HDEL', KEYS[1], 'running')
 if redis.call('HINCRBY', KEYS[1], 'deaths', 1) >= tonumber(ARGV[1]) then

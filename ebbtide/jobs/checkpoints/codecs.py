@@ -40,7 +40,7 @@ def _dump_folder(folder: Path, path: Path) -> None:
 
 
 def _load_folder(path: Path) -> Path:
-    """Extract into a new folder next to the file. `zipfile` keeps names inside that would lead out of it."""
+    """Extract into a new folder next to the file. `zipfile` keeps files inside whose names would lead out of it."""
     folder = path.with_name("folder")
     folder.mkdir()
     with ZipFile(path) as archive:

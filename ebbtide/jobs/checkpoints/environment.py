@@ -1,4 +1,4 @@
-"""What the pool says about its checkpoints: one variable, which the stack file's section becomes."""
+"""The pool's settings of checkpoints: one variable, written from the pool's section of the stack file."""
 
 import json
 import os
@@ -50,7 +50,10 @@ _UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
 def seconds(duration: str | float | timedelta, name: str) -> float:
-    """Parse `90s`, `5m` or `2h` as in a stack file; seconds; or a `timedelta`. `name` is for the error."""
+    """Return the seconds of `90s`, `5m` or `2h` as in a stack file, a number of seconds, or a `timedelta`.
+
+    `name` is for the error.
+    """
     if isinstance(duration, timedelta):
         value = duration.total_seconds()
     elif isinstance(duration, str):

@@ -1,4 +1,4 @@
-"""Attempts of jobs for workers without a process per job, which see no hard end of another: lists, Celery.
+"""Attempts of jobs for workers without a process per job, which cannot see another worker's hard end: lists, Celery.
 
 A pool may require checkpoints: a job that has opened none in time fails, with one line.
 """

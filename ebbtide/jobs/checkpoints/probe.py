@@ -35,7 +35,7 @@ def probe(store: Store) -> None:
 
 
 def await_store(stop: Callable[[], bool]) -> None:
-    """Wait until the pool's store can be used, or `stop`. Log one line when it cannot, and each minute."""
+    """Wait until the pool's store can be used, or `stop` returns True. Log one line when it cannot, and each minute."""
     logged_at = float("-inf")
     while not stop():
         problem = run("probe")
@@ -50,7 +50,7 @@ def await_store(stop: Callable[[], bool]) -> None:
 
 
 def run(command: str) -> str | None:
-    """Run `python -m ebbtide.jobs.checkpoints COMMAND`; return its complaint, None if there is none."""
+    """Run `python -m ebbtide.jobs.checkpoints COMMAND`; return its error message, None if it succeeds."""
     try:
         done = subprocess.run(
             [sys.executable, "-m", "ebbtide.jobs.checkpoints", command],

@@ -16,7 +16,7 @@ from ebbtide.jobs.checkpoints.running import RunningJob, running_job
 from ebbtide.jobs.checkpoints.stored import KEEP, Damaged, Header, StoredCheckpoints, checksum
 from ebbtide.jobs.checkpoints.stores import Store, open_store
 
-EVERY = 300.0  # seconds, if neither the job nor its pool says
+EVERY = 300.0  # seconds, if neither the job nor its pool sets it
 TRY_AGAIN = 15.0  # seconds after a save that failed
 BEGIN_WITHIN = 600.0  # seconds that a job waits for its store before it fails; its worker has tried it once
 PAUSE = 1.0  # seconds between two tries
@@ -51,11 +51,11 @@ def checkpoint(
     running = running_job()
     address = store if store is not None else (pool.store if pool else None)
     if address is None:
-        hint = "give one, checkpoint('s3://bucket/team'), or say checkpoints in the pool's section of the stack file"
+        hint = "give one, checkpoint('s3://bucket/team'), or set checkpoints in the pool's section of the stack file"
         raise CheckpointError(f"no store for checkpoints: {hint}")
     name = job or (running.id if running else None)
     if not name:
-        raise CheckpointError("no job to keep checkpoints for: outside a worker say which, checkpoint(store, job='a')")
+        raise CheckpointError("no job to keep checkpoints for: outside a worker name one, checkpoint(store, job='a')")
     pause = seconds(every, "every") if every is not None else pool.every if pool else EVERY
     opened = open_store(str(address)) if isinstance(address, str | Path) else address
     with _scratch() as folder:
@@ -97,7 +97,7 @@ class Saved:
         self._number = 0
         self._step = 0
         self._attempt = self._patiently(self._claim)
-        # The first offer of a job's first attempt is saved at once, so that faults show before hours were spent.
+        # The first offer of a job's first attempt is saved at once, so that faults show before hours of work.
         self._due_at = clock() + (every if self._attempt > 1 else 0.0)
 
     @property
@@ -121,7 +121,7 @@ class Saved:
                 state = self._read(header)
             except Damaged as why:
                 _log.warning(
-                    "job %s: checkpoint %d of attempt %d is passed over: %s",
+                    "job %s: checkpoint %d of attempt %d is skipped: %s",
                     self._job,
                     header.number,
                     header.attempt,
@@ -133,7 +133,7 @@ class Saved:
             return state
         if headers:
             where = self._checkpoints.address
-            raise CannotLoad(f"job {self._job}: none of its {len(headers)} checkpoints in {where} is whole")
+            raise CannotLoad(f"job {self._job}: none of its {len(headers)} checkpoints in {where} is intact")
         return default
 
     def offer(self, state: Any, *, step: int | None = None) -> bool:

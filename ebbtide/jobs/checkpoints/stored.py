@@ -90,7 +90,7 @@ class StoredCheckpoints:
             _log.warning("job %s: older checkpoints stay: %s", self._job, why)
 
     def _prune(self, newest: Header, names: Sequence[str]) -> None:
-        """Remove old checkpoints, headers first: data without one is ignored, one without data looks damaged."""
+        """Remove old checkpoints, headers first: data without them is ignored, a header without data looks damaged."""
         published = [name for name in names if name.endswith(".json")]
         newest_names = {name.removesuffix(".json") for name in published[-self._keep :]}
         old = [name for name in published if name.removesuffix(".json") not in newest_names]
@@ -109,7 +109,7 @@ class StoredCheckpoints:
             try:
                 headers.append(self._header(name))
             except Damaged as why:
-                _log.warning("job %s: checkpoint %s is passed over: %s", self._job, name, why)
+                _log.warning("job %s: checkpoint %s is skipped: %s", self._job, name, why)
         return headers
 
     def fetch(self, header: Header, into: Path) -> None:

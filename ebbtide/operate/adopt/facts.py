@@ -1,4 +1,4 @@
-"""Objects that `ebbtide adopt` reads: pods of the team's namespaces with their owners, budgets, nodes. Only reads."""
+"""Objects that `ebbtide adopt` reads: pods of the team's namespaces with their owners, budgets and nodes. Read-only."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from ebbtide.operate.why.node_pins import pod_name
 from ebbtide.recording.drainable import Item
 
 OF_A_NODE = ("DaemonSet", "Node")
-"""Owners of pods that belong to a node, which the policy leaves alone."""
+"""Owner kinds whose pods belong to one node; the policy leaves these pods alone."""
 
 
-class Owner(NamedTuple):
+class PodOwner(NamedTuple):
     """A pod's owner, as far as adoption needs it."""
 
     kind: str
@@ -29,15 +29,15 @@ class Owner(NamedTuple):
 class AdoptFacts:
     namespaces: Sequence[str]
     pods: Sequence[Item]  # of these namespaces
-    owners: Mapping[str, Owner]  # by "namespace/name" of the pod; without those that no controller creates
+    owners: Mapping[str, PodOwner]  # by the pod's "namespace/name"; none for bare pods and pods of a node
     budgets: Sequence[Item] = ()  # of these namespaces
     nodes: Sequence[Item] = ()
-    flags: Mapping[str, str] | None = None  # of the autoscaler's command line; None: not found
+    flags: Mapping[str, str] | None = None  # the autoscaler's command-line flags; None: not found
     unread: Sequence[str] = ()
 
 
 def adopt_facts(api: KubeApi, namespaces: Sequence[str]) -> AdoptFacts:
-    """Read all objects. Raises `ApiError` if the pods cannot be read; all else may be missing."""
+    """Read all objects. Raises `ApiError` if the pods cannot be read; `unread` lists what else could not be."""
     unread: list[str] = []
     pods = [pod for namespace in namespaces for pod in items(api, f"/api/v1/namespaces/{namespace}/pods")]
     paths = [f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets" for namespace in namespaces]
@@ -54,18 +54,18 @@ def adopt_facts(api: KubeApi, namespaces: Sequence[str]) -> AdoptFacts:
     )
 
 
-def _owners(api: KubeApi, pods: Iterable[Item]) -> dict[str, Owner]:
+def _owners(api: KubeApi, pods: Iterable[Item]) -> dict[str, PodOwner]:
     owners = Owners(api)
     found = {pod_name(pod): owners.of(pod) for pod in pods}
     return {
-        key: Owner(owner.kind, owner.name, owners.has_scale(owner), owners.item(owner))
+        key: PodOwner(owner.kind, owner.name, owners.has_scale(owner), owners.item(owner))
         for key, owner in found.items()
         if owner.kind and owner.kind not in OF_A_NODE
     }
 
 
-def template_labels(owner: Owner | None) -> Mapping[str, str] | None:
-    """Return the labels in the pod template of an owner; None if it has no template that could be read."""
+def template_labels(owner: PodOwner | None) -> Mapping[str, str] | None:
+    """Return the labels in the owner's pod template; None if no template could be read."""
     item = None if owner is None else owner.item
     for path in (("spec", "template"), ("spec", "jobTemplate", "spec", "template")):
         labels: Mapping[str, str] | None = at(item, *path, "metadata", "labels")

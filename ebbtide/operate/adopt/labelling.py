@@ -1,7 +1,7 @@
-"""Label running pods as the policy labels new ones: two labels, with the operator's own rights.
+"""Give running pods the two labels that the policy gives new ones, with the operator's own rights.
 
-Each patch has the resourceVersion of the pod that was judged, so one for a pod that changed meanwhile is refused. The
-rest of a running pod cannot be changed: its node selector and its affinity stay as they are.
+Each patch carries the resourceVersion of the pod that was judged, so the API server refuses the patch if the pod has
+changed since. The node selector and affinity of a running pod cannot be changed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from controllers.adapters.kube_api import ApiError, KubeApi
 from ebbtide.operate.adopt.proposals import rule_of
 from ebbtide.operate.adopt.workloads import has_ended, is_optional
-from ebbtide.operate.api import MANAGER, items, one_line
+from ebbtide.operate.api import MANAGER, items
 from ebbtide.operate.objects import labels_of
 from ebbtide.operate.why.node_pins import pod_name
 from ebbtide.recording.drainable import Item
 from ebbtide.settings.sections.adopted import AdoptedSettings
+from ebbtide.text.one_line import collapsed
 from ebbtide.vocabulary.labels import CATEGORY, WORKLOAD
 
-_HOPELESS = (0, 401)  # no server, no login: the next pod fares no better
+_HOPELESS = (0, 401)  # no server or no login: every other patch would fail too
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class Labelling:
 
 
 def labellings(api: KubeApi, rules: Mapping[str, AdoptedSettings], namespaces: Sequence[str]) -> list[Labelling]:
-    """Return the running pods that a rule selects and that lack its labels, or have those of a former rule.
+    """Return the running pods that a rule selects and that lack its labels or have a former rule's labels.
 
     Raises `ApiError`.
     """
@@ -41,7 +42,7 @@ def labellings(api: KubeApi, rules: Mapping[str, AdoptedSettings], namespaces: S
 
 
 def labelling_of(pod: Item, rules: Mapping[str, AdoptedSettings]) -> Labelling | None:
-    """Return the labels for a pod; None if it has ended or ends, has them, or no rule applies to it."""
+    """Return the labels to set on a pod; None if it has ended or is terminating, has them, or no rule selects it."""
     name = None if has_ended(pod) or not is_optional(pod) else rule_of(pod, rules)
     if name is None:
         return None
@@ -50,7 +51,7 @@ def labelling_of(pod: Item, rules: Mapping[str, AdoptedSettings]) -> Labelling |
 
 
 def label(api: KubeApi, wanted: Sequence[Labelling]) -> Iterator[tuple[Labelling, str]]:
-    """Label pods one by one; yield each with its failure, empty if it has the labels now.
+    """Label pods one by one; yield each with an error message, which is empty on success.
 
     Ends early if the server cannot be reached or refuses the login.
     """
@@ -61,7 +62,7 @@ def label(api: KubeApi, wanted: Sequence[Labelling]) -> Iterator[tuple[Labelling
             path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"
             api.patch(path, patch, fieldManager=MANAGER)
         except ApiError as error:
-            yield each, one_line(error)
+            yield each, collapsed(error)
             if error.status in _HOPELESS:
                 return
         else:

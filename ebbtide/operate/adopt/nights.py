@@ -1,6 +1,6 @@
 """Estimate which nodes the pods keep at night, today and with the proposed rules. Pure.
 
-The estimate packs pods by requests, as the stack's own checks do (`ebbtide.settings.packing`). It knows nothing of
+The estimate packs pods by requests, as the stack's own checks do (`ebbtide.settings.capacity.packing`). It ignores
 affinities, zones and disks, so it is a first figure and says so.
 """
 
@@ -15,9 +15,9 @@ from ebbtide.prices import Capacity, NoPrice, on_demand
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.recording.drainable import Item
 from ebbtide.settings import StackSettings
-from ebbtide.settings.node_sets import with_node_sets
-from ebbtide.settings.packing import alike_nodes_needed
-from ebbtide.settings.placement import PodSize, home_kind
+from ebbtide.settings.capacity.node_sets import with_node_sets
+from ebbtide.settings.capacity.packing import alike_nodes_needed
+from ebbtide.settings.capacity.placement import PodSize, home_kind
 from ebbtide.vocabulary.labels import GPU_RESOURCE, NODE_KIND, Category
 
 INSTANCE_TYPE, REGION = "node.kubernetes.io/instance-type", "topology.kubernetes.io/region"
@@ -38,13 +38,13 @@ class Pinning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """Nodes of one night, and US dollars of one hour."""
+    """Node counts for one night, and US dollars per hour."""
 
     today: int
-    staying: int  # of them, with or without rules
+    staying: int  # nodes of `today` that stay with or without rules
     by_kind: Mapping[NodeKind, int]  # with the rules
-    like: Mapping[NodeKind, str]  # the node that the nodes of a kind are like
-    usd: tuple[float, float] | str  # today and with the rules, or why they are unknown
+    like: Mapping[NodeKind, str]  # an existing node whose size is assumed for the kind
+    usd: tuple[float, float] | str  # today and with the rules, or why the prices are unknown
 
 
 def pinning_pods(facts: AdoptFacts, proposals: Sequence[Proposal]) -> list[Pinning]:
@@ -61,7 +61,7 @@ def pinning_pods(facts: AdoptFacts, proposals: Sequence[Proposal]) -> list[Pinni
 
 
 def staying_nodes(facts: AdoptFacts, proposals: Sequence[Proposal]) -> dict[str, str]:
-    """Return the nodes of these pods that stay with or without rules, by name, each with its annotation."""
+    """Return the nodes of these pods that stay with or without rules: the name, and the annotation that keeps it."""
     names = {at(pod, "spec", "nodeName") for proposal in proposals for pod in proposal.workload.pods}
     return {
         node["metadata"]["name"]: mark
@@ -74,9 +74,9 @@ def staying_nodes(facts: AdoptFacts, proposals: Sequence[Proposal]) -> dict[str,
 def estimate(facts: AdoptFacts, proposals: Sequence[Proposal], settings: StackSettings | None) -> Estimate | None:
     """Compare the nodes that the pods pin tonight with the nodes that they need if the rules apply.
 
-    With the rules: fixed pods packed on fixed nodes; workers, whose budget never opens, and the flexible pods that pin
-    today packed on nodes of their kind. The flexible pods that do not pin are left out on both sides. Nodes that stay
-    by their own annotation count on both. None if no node could be read.
+    With the rules, fixed pods are packed on fixed nodes; workers (whose budget never opens) and the flexible pods that
+    pin a node today are packed on nodes of their kind. Flexible pods that pin no node are left out on both sides. Nodes
+    kept by their own annotation count on both sides. None if no node could be read.
     """
     rules = [each for each in proposals if each.is_rule and each.workload.pods]
     if not rules or not facts.nodes:
@@ -108,7 +108,7 @@ def estimate(facts: AdoptFacts, proposals: Sequence[Proposal], settings: StackSe
 
 
 def _keeping(proposal: Proposal, pinned: Sequence[Pinning], staying: Collection[str]) -> int:
-    """Return how many pods of the rule keep a node at night, without those on nodes that stay anyway."""
+    """Return how many of the rule's pods keep a node at night, not counting pods on nodes that stay anyway."""
     match proposal.guess.category:
         case Category.FIXED:
             return proposal.count
@@ -121,7 +121,7 @@ def _keeping(proposal: Proposal, pinned: Sequence[Pinning], staying: Collection[
 
 
 def _like(kind: NodeKind, nodes: Sequence[Item], stack: StackSettings | None) -> Item:
-    """Return a node of the kind, or else the largest node."""
+    """Return a node of the kind, or the largest node if there is none."""
     selectors = {} if stack is None else stack.cluster.node_selectors
     labels = selectors.get(kind, {NODE_KIND: kind.value})
     of_kind = (node for node in nodes if labels.items() <= labels_of(node).items())
@@ -139,7 +139,7 @@ def _capacity(node: Item) -> Capacity:
 
 
 def _price(node: Item, stack: StackSettings | None) -> float:
-    """Return US dollars per hour: of the node's shape in the stack, else of its type and region."""
+    """Return US dollars per hour: the price of the stack's node group, or else of the node's own type and region."""
     labels = labels_of(node)
     for name, selector in ({} if stack is None else stack.cluster.node_selectors).items():
         if stack is not None and name in stack.node_groups and selector.items() <= labels.items():

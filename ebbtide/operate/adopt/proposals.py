@@ -8,21 +8,21 @@ from typing import NamedTuple
 
 from ebbtide.operate.adopt.facts import AdoptFacts
 from ebbtide.operate.adopt.programs import DEFAULT_PLACE
-from ebbtide.operate.adopt.selectors import Candidate, Chosen, Other, choose
-from ebbtide.operate.adopt.workloads import Workload, workloads_of
+from ebbtide.operate.adopt.selectors import Chosen, Other, RuleCandidate, choose
+from ebbtide.operate.adopt.workloads import AdoptableWorkload, workloads_of
 from ebbtide.operate.objects import at, labels_of, requested_units, rows_at
 from ebbtide.recording.drainable import Item, covers
 from ebbtide.settings import StackSettings
-from ebbtide.settings.checks.parsed import pods_of
-from ebbtide.settings.file.keys import ADOPTED, PODS
-from ebbtide.settings.placement import PodSize
+from ebbtide.settings.capacity.placement import PodSize
+from ebbtide.settings.declared import declared_pods
+from ebbtide.settings.file.keys import PODS_IN
 from ebbtide.settings.sections.adopted import AdoptedSettings
 from ebbtide.settings.sections.types import NAME
-from ebbtide.units.counts import several
+from ebbtide.text.counts import several
 from ebbtide.vocabulary.labels import GPU_RESOURCE, PREFIX, WORKLOAD, Category
 
 PLACEHOLDER = PodSize(cpu=100, memory=128, gpu=0)
-"""Requests of a rule whose pods have none: small, and marked by a comment."""
+"""Requests in a rule whose pods request nothing: small, and marked by a comment in the output."""
 
 
 class Guess(NamedTuple):
@@ -32,10 +32,10 @@ class Guess(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """A rule for one workload; without a selector, why there is none."""
+    """A proposed rule for one workload; without a selector, `why_not` gives the reason."""
 
     name: str
-    workload: Workload
+    workload: AdoptableWorkload
     selector: Mapping[str, str]
     why_not: str
     guess: Guess
@@ -53,7 +53,7 @@ class Proposal:
 def proposals_of(facts: AdoptFacts, settings: StackSettings | None = None) -> list[Proposal]:
     """Return a proposal for each workload that no rule of the stack selects, by namespace and name."""
     rules: Mapping[str, AdoptedSettings] = {} if settings is None else settings.adopted
-    used: set[str] = set() if settings is None else {pod.name for pod in pods_of(settings, (*PODS, ADOPTED))}
+    used: set[str] = set() if settings is None else {pod.name for pod in declared_pods(settings, PODS_IN)}
     found = workloads_of(facts)
     workloads = [each for each in found if any(rule_of(pod, rules) is None for pod in each.members)]
     return [
@@ -73,8 +73,8 @@ def rule_of(pod: Item, rules: Mapping[str, AdoptedSettings]) -> str | None:
 
 
 def _chosen(
-    namespace: str, workloads: Sequence[Workload], facts: AdoptFacts, rules: Mapping[str, AdoptedSettings]
-) -> Iterator[tuple[Workload, Chosen]]:
+    namespace: str, workloads: Sequence[AdoptableWorkload], facts: AdoptFacts, rules: Mapping[str, AdoptedSettings]
+) -> Iterator[tuple[AdoptableWorkload, Chosen]]:
     names = {id(pod): str(workload) for workload in workloads for pod in workload.members}
     pods = [
         Other(names.get(id(pod), f"{namespace}/{pod['metadata']['name']}"), labels_of(pod))
@@ -83,7 +83,7 @@ def _chosen(
     ]
     selectors = {name: rule.selector for name, rule in rules.items() if rule.namespace == namespace}
     candidates = [
-        Candidate(
+        RuleCandidate(
             str(each),
             bool(each.pods),
             each.labels,
@@ -95,7 +95,7 @@ def _chosen(
     yield from zip(workloads, choose(candidates, pods, selectors), strict=True)
 
 
-def _proposal(name: str, workload: Workload, chosen: Chosen, budgets: Sequence[Item]) -> Proposal:
+def _proposal(name: str, workload: AdoptableWorkload, chosen: Chosen, budgets: Sequence[Item]) -> Proposal:
     guess, unscaled = guess_of(workload), workload.owner is not None and workload.owner.has_scale is False
     size, resource, notes = _requests(workload)
     by = "usually" if guess.category is Category.WORKER else "pods" if unscaled else "replicas"
@@ -116,7 +116,7 @@ def _proposal(name: str, workload: Workload, chosen: Chosen, budgets: Sequence[I
     )
 
 
-def _budget_notes(workload: Workload, budgets: Sequence[Item], *, may_keep: bool) -> Iterator[str]:
+def _budget_notes(workload: AdoptableWorkload, budgets: Sequence[Item], *, may_keep: bool) -> Iterator[str]:
     for budget in budgets:
         name = budget["metadata"]["name"]
         if WORKLOAD not in labels_of(budget) and any(covers(budget, pod) for pod in workload.members):
@@ -124,8 +124,8 @@ def _budget_notes(workload: Workload, budgets: Sequence[Item], *, may_keep: bool
             yield f"switch off its budget {name}{keep}"
 
 
-def guess_of(workload: Workload) -> Guess:
-    """Guess the category. What cannot be known is guessed towards less movement."""
+def guess_of(workload: AdoptableWorkload) -> Guess:
+    """Guess the category; when in doubt, choose the one whose pods move less."""
     if workload.program is not None and workload.program.kind:
         return Guess(Category.WORKER, f"pods of a {workload.kind} are a user's session: an eviction ends it")
     if workload.owner is None:
@@ -144,15 +144,15 @@ def guess_of(workload: Workload) -> Guess:
     return Guess(Category.FLEXIBLE, f"{several(replicas, 'replica')}, no claim")
 
 
-def _replicas(workload: Workload) -> int:
-    """Return the owner's intended number, or the number of pods: a rollout has more pods for a while."""
+def _replicas(workload: AdoptableWorkload) -> int:
+    """Return the owner's `spec.replicas`, or else the number of pods, which is higher during a rollout."""
     item = None if workload.owner is None else workload.owner.item
     stated = at(item, "spec", "replicas")
     return stated if isinstance(stated, int) and stated > 0 else len(workload.pods)
 
 
-def _requests(workload: Workload) -> tuple[PodSize, str, tuple[str, ...]]:
-    """Return the largest requests of a pod, the GPUs' resource, and notes on placeholders."""
+def _requests(workload: AdoptableWorkload) -> tuple[PodSize, str, tuple[str, ...]]:
+    """Return the largest requests of any pod, the GPU resource name, and notes on placeholders."""
     pods = workload.pods or workload.members
     resource = _gpu_resource(pods)
     cpu, memory, gpu = (max(requested_units(pod, each) for pod in pods) for each in ("cpu", "memory", resource))
@@ -173,8 +173,8 @@ def _gpu_resource(pods: Sequence[Item]) -> str:
     return GPU_RESOURCE if GPU_RESOURCE in names else min(names, default=GPU_RESOURCE)
 
 
-def _unused(workload: Workload, used: set[str]) -> str:
-    """Return a name for the rule, and add it to those in use."""
+def _unused(workload: AdoptableWorkload, used: set[str]) -> str:
+    """Return an unused name for the rule, and add it to `used`."""
     base = _as_name(workload.name)
     numbered = (_as_name(f"{base[:36]}-{number}") for number in count(2))
     options = chain([base, _as_name(f"{workload.namespace}-{base}")], numbered)

@@ -1,7 +1,7 @@
 """Choose a selector for each workload of a namespace: few labels, exactly its pods, disjoint from all others. Pure.
 
-All begin with all their labels, which select the fewest pods. Then labels are taken away, the least telling first,
-while each selector still selects exactly its pods and no pod can match two of them.
+Each selector starts with all labels of its workload, which select the fewest pods. Labels are then removed, the least
+specific first, as long as each selector still selects exactly its pods and no pod can match two selectors.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,16 +15,16 @@ Labels = Mapping[str, str]
 _SHOWN = 4
 
 
-class Candidate(NamedTuple):
+class RuleCandidate(NamedTuple):
     name: str
-    runs: bool  # now; if not, its rule can wait
+    runs: bool  # has pods now; if not, its rule can wait
     labels: Labels  # that all its pods have
-    changing: tuple[str, ...] = ()  # keys of labels that all its pods have and that do not last
-    place: str = DEFAULT_PLACE  # where a label is added to all its pods
+    changing: tuple[str, ...] = ()  # keys that all its pods have, whose values do not last
+    place: str = DEFAULT_PLACE  # where a team adds a label to all its pods
 
 
 class Other(NamedTuple):
-    """A pod of the namespace and the workload it belongs to, or what else it is of."""
+    """A pod's labels, and the name of its workload or else of the pod itself."""
 
     of: str
     labels: Labels
@@ -36,10 +36,11 @@ class Chosen(NamedTuple):
 
 
 def choose(
-    candidates: Sequence[Candidate], pods: Sequence[Other], rules: Mapping[str, Mapping[str, tuple[str, ...]]]
+    candidates: Sequence[RuleCandidate], pods: Sequence[Other], rules: Mapping[str, Mapping[str, tuple[str, ...]]]
 ) -> list[Chosen]:
-    """Return a selector for each candidate, or why there is none. `pods` are all of the namespace, `rules` the existing
-    selectors by rule.
+    """Return a selector for each candidate, or why there is none.
+
+    `pods` are all pods of the namespace; `rules` are the existing selectors by rule name.
     """
     refused: dict[int, str] = {}
     selectors: dict[int, dict[str, str]] = {}
@@ -67,26 +68,26 @@ def choose(
 
 
 def _why_not(
-    candidate: Candidate,
-    accepted: Sequence[Candidate],
+    candidate: RuleCandidate,
+    accepted: Sequence[RuleCandidate],
     pods: Sequence[Other],
     rules: Mapping[str, Mapping[str, tuple[str, ...]]],
 ) -> str:
-    """Return why no selector selects these pods and no others; empty if one does."""
+    """Return why no selector can select exactly these pods; empty if one can."""
     labels = _listed(candidate.labels)
     if not labels:
         return f"its pods share no label that lasts{_changing(candidate)}; add one {candidate.place}"
     if (caught := _caught(candidate, candidate.labels, pods)) is not None:
         return f"no label tells its pods from those of {caught}; add one {candidate.place}"
     if rule := next((name for name, rule in rules.items() if not disjoint(labels, rule)), ""):
-        return f"no label has another value than rule {rule} selects; add one to rule {rule}"
+        return f"no label keeps its pods out of rule {rule}; add one to rule {rule}"
     if other := next((each.name for each in accepted if not disjoint(labels, _listed(each.labels))), ""):
         place = ", such as app" if candidate.place == DEFAULT_PLACE else f": {candidate.place}"
-        return f"it shares no label with {other} in which they differ; give both one{place}"
+        return f"it and {other} have no label with different values; give both one{place}"
     return ""
 
 
-def _changing(candidate: Candidate) -> str:
+def _changing(candidate: RuleCandidate) -> str:
     keys = candidate.changing[:_SHOWN]
     names = " and ".join(filter(None, (", ".join(keys[:-1]), *keys[-1:])))
     return (
@@ -94,7 +95,7 @@ def _changing(candidate: Candidate) -> str:
     )
 
 
-def _caught(candidate: Candidate, selector: Labels, pods: Sequence[Other]) -> str | None:
+def _caught(candidate: RuleCandidate, selector: Labels, pods: Sequence[Other]) -> str | None:
     """Return the workload of another pod that the selector selects."""
     caught = (pod.of for pod in pods if pod.of != candidate.name and selector.items() <= pod.labels.items())
     return next(caught, None)

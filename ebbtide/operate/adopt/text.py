@@ -10,9 +10,9 @@ from ebbtide.operate.adopt.facts import AdoptFacts
 from ebbtide.operate.adopt.nights import Estimate, estimate, pinning_pods, staying_nodes
 from ebbtide.operate.adopt.proposals import Proposal, proposals_of
 from ebbtide.settings import StackSettings
-from ebbtide.units.counts import several
-from ebbtide.units.money import dollars
-from ebbtide.units.quantities import cpu_text, memory_text
+from ebbtide.text.counts import several
+from ebbtide.text.money import dollars
+from ebbtide.text.quantities import cpu_text, memory_text
 from ebbtide.vocabulary.labels import GPU_RESOURCE
 
 _WIDTH = 116
@@ -20,7 +20,7 @@ _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
 
 
 def adopt_lines(facts: AdoptFacts, settings: StackSettings | None = None) -> list[str]:
-    """Return the section `ebbtide:adopted`, as it stands under `config:`, and what is known of the coming night."""
+    """Return the section `ebbtide:adopted` for `config:`, and comments on the coming night."""
     proposals, found = proposals_of(facts, settings), {pod["metadata"]["namespace"] for pod in facts.pods}
     notes = [
         *(f"no pods in {namespace}" for namespace in facts.namespaces if namespace not in found),
@@ -65,7 +65,7 @@ def _flow(values: Mapping[str, str]) -> str:
 
 
 def _scalar(text: str) -> str:
-    """Quote a text that YAML would read as something else."""
+    """Quote a text that YAML would not read as this text."""
     return text if _PLAIN.fullmatch(text) and yaml.safe_load(text) == text else json.dumps(text)
 
 
@@ -87,9 +87,9 @@ def _estimate_lines(numbers: Estimate | None) -> Iterator[str]:
     rules = " and ".join(kinds) or "none"
     yield f"estimate for a night: today {several(numbers.today, 'node')}, with these rules {rules}"
     if isinstance(numbers.usd, str):
-        yield f"  in dollars: unknown: {numbers.usd}"
+        yield f"  cost unknown: {numbers.usd}"
     else:
         today, then = map(dollars, numbers.usd)
         yield f"  at on-demand list prices: {today} an hour today, {then} with these rules"
-    yield "  today: nodes that a pod or an annotation keeps; with these rules: fixed pods, workers and what else pins"
-    yield "  now, packed by requests, without zones, disks, affinities, DaemonSets, other namespaces and local files"
+    yield "  today: nodes kept by a pod or an annotation; with these rules: nodes for fixed pods, workers and pods that"
+    yield "  pin now, packed by requests; ignored: zones, disks, affinities, DaemonSets, other namespaces, local files"

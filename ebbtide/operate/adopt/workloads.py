@@ -1,16 +1,16 @@
 """Group the pods of a namespace into workloads. Pure.
 
-Pods of one scaled owner are one workload. Pods that run tasks share no owner for long, so they are grouped by the
-labels that say what they are, and those of known programs by the program's own label. A label is used only if it lasts:
-hashes, versions, runs, users and names of single objects do not.
+The pods of one scaled owner are one workload. Owners of pods that run tasks are short-lived, so these pods are grouped
+by labels: pods of known programs by the program's own label, other pods by labels that identify them. Only lasting
+labels are used: not hashes, versions, runs, users or names of single objects.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ebbtide.operate.adopt.facts import OF_A_NODE, AdoptFacts, Owner, template_labels
-from ebbtide.operate.adopt.programs import Program, lasting_value, program_of
+from ebbtide.operate.adopt.facts import OF_A_NODE, AdoptFacts, PodOwner, template_labels
+from ebbtide.operate.adopt.programs import KnownProgram, lasting_value, program_of
 from ebbtide.operate.objects import at, labels_of
 from ebbtide.operate.owners import controller_of
 from ebbtide.operate.why.node_pins import pod_name
@@ -26,7 +26,7 @@ PREFERRED = (
 )
 """Labels that charts and operators give to all pods of a workload, the most telling first."""
 _NAMES_OF_PROGRAMS = ("app.kubernetes.io/name", "app.kubernetes.io/component", "app", "component", "k8s-app")
-"""Their values may be the name of an object too: a bare pod is often called as its program."""
+"""Their values may equal an object's name: a bare pod is often named after its program."""
 _WEAK = ("app.kubernetes.io/managed-by", "app.kubernetes.io/part-of", "heritage", "role")
 
 _CHANGING = re.compile(
@@ -41,28 +41,28 @@ _CHANGING = re.compile(
     r"|prefect\.io/(flow|deployment)-.*|shard-key|task-name|workflow-name|(job|project)\.runner\.gitlab\.com/.*|pod"
     r"|serving\.knative\.dev/configurationGeneration|skypilot-cluster(-name)?)$"
 )
-"""Keys of labels that differ from one object, run, user or version to the next."""
+"""Label keys whose values differ between objects, runs, users or versions."""
 _KNATIVES_REVISION = "serving.knative.dev/revision"
-"""Its value is the value of `app`, too."""
+"""Knative sets `app` to this label's value, too."""
 _UUID = r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}"
 _OF_ONE_RUN = re.compile(rf"{_UUID}|(?<![0-9a-z])(?=[a-f]*[0-9])[0-9a-f]{{12,}}(?![0-9a-z])|20\d\d-[01]\d-[0-3]\d")
 _VERSION = re.compile(r"v?\d+(\.\d+)+([-+_.].*)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
+class AdoptableWorkload:
     """Pods that one rule may select."""
 
     namespace: str
     kind: str  # of the owner; "Pod" without one
     name: str
-    owner: Owner | None
+    owner: PodOwner | None
     is_task: bool
-    pods: tuple[Item, ...]  # that run or wait
-    ended: tuple[Item, ...]  # and those that are terminating
-    labels: Mapping[str, str]  # that all its pods have, and that last
+    pods: tuple[Item, ...]  # running or waiting
+    ended: tuple[Item, ...]  # ended or terminating
+    labels: Mapping[str, str]  # lasting ones that all its pods have
     changing: tuple[str, ...]  # keys that all its pods have, whose values do not last
-    program: Program | None  # that creates them
+    program: KnownProgram | None  # that creates the pods
 
     def __str__(self) -> str:
         kind = "bare pods" if self.kind == "Pod" else self.kind
@@ -95,41 +95,41 @@ def rank(key: str) -> tuple[int, str]:
     return len(PREFERRED) + (key in _WEAK), key
 
 
-def workloads_of(facts: AdoptFacts) -> list[Workload]:
+def workloads_of(facts: AdoptFacts) -> list[AdoptableWorkload]:
     """Return the workloads of all namespaces that no rule selects yet, by namespace and name."""
     groups: dict[tuple[str, ...], list[Item]] = {}
     for pod in facts.pods:
         if is_optional(pod) and WORKLOAD not in labels_of(pod):
             groups.setdefault(_group(pod, facts.owners.get(pod_name(pod))), []).append(pod)
     found = [_workload(pods, facts.owners.get(pod_name(pods[0]))) for pods in groups.values()]
-    # Pods that ended show what tasks there are; of a service they are left over.
+    # Ended pods show which tasks exist; a service's ended pods are leftovers.
     present = (each for each in found if each.is_task or each.pods)
     return sorted(present, key=lambda each: (each.namespace, each.name, each.kind))
 
 
-def _is_task(pod: Item, owner: Owner | None) -> bool:
+def _is_task(pod: Item, owner: PodOwner | None) -> bool:
     if program_of(labels_of(pod)) is not None:
         return True
     restarts = (at(pod, "spec", "restartPolicy") or "Always") == "Always"
     return owner is None or owner.kind in ("Job", "CronJob", "Pod") or not (owner.has_scale or restarts)
 
 
-def _group(pod: Item, owner: Owner | None) -> tuple[str, ...]:
+def _group(pod: Item, owner: PodOwner | None) -> tuple[str, ...]:
     namespace, labels = pod["metadata"]["namespace"], labels_of(pod)
     if program := program_of(labels):
         return namespace, program.key, "" if program.kind else lasting_value(program, labels)
     if owner is None or _is_task(pod, owner):
         return namespace, "" if owner is None else owner.kind, *_identity(pod, owner)
-    # One object of an operator may have pods of several kinds, which differ by their labels.
+    # One custom resource may have pods of several kinds, which differ by their labels.
     return namespace, owner.kind, owner.name, *(() if owner.kind in _SCALED else _identity(pod, owner))
 
 
-def _identity(pod: Item, owner: Owner | None) -> tuple[str, ...]:
+def _identity(pod: Item, owner: PodOwner | None) -> tuple[str, ...]:
     labels = _lasting(pod, owner)
     return tuple(f"{key}={labels[key]}" for key in PREFERRED if key in labels)
 
 
-def _lasting(pod: Item, owner: Owner | None) -> dict[str, str]:
+def _lasting(pod: Item, owner: PodOwner | None) -> dict[str, str]:
     labels, program = labels_of(pod), program_of(labels_of(pod))
     if program is not None and not program.kind:
         others = {key: labels[key] for key in program.also if key in labels}
@@ -137,7 +137,7 @@ def _lasting(pod: Item, owner: Owner | None) -> dict[str, str]:
     objects = {pod["metadata"]["name"], controller_of(pod).name}
     if owner is not None and not _is_task(pod, owner):
         objects.discard(owner.name)
-    names = () if program is not None else _NAMES_OF_PROGRAMS  # a user's pod has no program's name
+    names = () if program is not None else _NAMES_OF_PROGRAMS  # a user's pod is not named after a program
     revision = labels.get(_KNATIVES_REVISION)
     return {
         key: value
@@ -147,7 +147,7 @@ def _lasting(pod: Item, owner: Owner | None) -> dict[str, str]:
 
 
 def is_lasting(key: str, value: str) -> bool:
-    """Return False for labels of Ebbtide, of nodes, and of one object, run, user or version."""
+    """Return False for labels of Ebbtide and of nodes, and for those that identify one object, run, user or version."""
     return (
         not key.startswith((PREFIX, OF_THE_NODE))
         and _CHANGING.search(key) is None
@@ -156,16 +156,16 @@ def is_lasting(key: str, value: str) -> bool:
     )
 
 
-def _workload(pods: Sequence[Item], owner: Owner | None) -> Workload:
+def _workload(pods: Sequence[Item], owner: PodOwner | None) -> AdoptableWorkload:
     labels = common(_lasting(pod, owner) for pod in pods)
     program = program_of(labels_of(pods[0]))
     written = template_labels(owner)
-    if written is not None:  # what controllers and webhooks add is no team's label
+    if written is not None:  # labels added by controllers and webhooks are not the team's
         labels = {key: value for key, value in labels.items() if written.get(key) == value}
     is_task = _is_task(pods[0], owner)
     kind = (program and program.kind) or ("Pod" if owner is None else owner.kind)
     shared = set[str].intersection(*(set(labels_of(pod)) for pod in pods), *([] if written is None else [set(written)]))
-    return Workload(
+    return AdoptableWorkload(
         namespace=pods[0]["metadata"]["namespace"],
         kind=kind,
         name=_task_name(labels, kind, program) if owner is None or is_task else owner.name,
@@ -179,7 +179,7 @@ def _workload(pods: Sequence[Item], owner: Owner | None) -> Workload:
     )
 
 
-def _task_name(labels: Mapping[str, str], kind: str, program: Program | None) -> str:
+def _task_name(labels: Mapping[str, str], kind: str, program: KnownProgram | None) -> str:
     if program is not None:
         return program.rule.format(labels.get(program.key, ""))
     names = [labels[key] for key in ("app.kubernetes.io/component", "component", *PREFERRED) if key in labels]
@@ -187,6 +187,6 @@ def _task_name(labels: Mapping[str, str], kind: str, program: Program | None) ->
 
 
 def common(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Return the labels that all have with the same value."""
+    """Return the labels that all mappings share, with equal values."""
     first, *others = several
     return {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}

@@ -1,1 +1,1 @@
-"""`ebbtide probe`: facts of a cluster, wants of a stack, and rules that compare them."""
+"""`ebbtide probe`: facts about a cluster, requirements of a stack, and rules that compare them."""

@@ -1,7 +1,7 @@
-"""Check the rules for adopted pods against the cluster: what they select, who owns it, and what else protects it. Pure.
+"""Check the rules for adopted pods against the cluster: the selected pods, their owners, and their budgets. Pure.
 
-Kubernetes refuses every eviction of a pod with two budgets, so a second one is missing its removal. Other differences
-are notes: the stack file is the intention, and packing, costs and replays use it.
+Kubernetes refuses every eviction of a pod with two budgets, so a second budget is a finding `missing`. Other
+differences are notes: the stack file states the intention, and packing, costs and replays use it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,17 +15,24 @@ from ebbtide.operate.owners import Owner
 from ebbtide.operate.probe.adopted_counts import counts
 from ebbtide.operate.probe.adopted_facts import AdoptedFacts, AdoptedWant, RuleFacts, knows
 from ebbtide.operate.probe.facts import Answer, Denied
-from ebbtide.operate.probe.findings import Finding, Probed, missing, note, ok
+from ebbtide.operate.probe.findings import Probed, ProbeFinding, missing, note, ok
 from ebbtide.recording.drainable import covers
-from ebbtide.settings.sections.adopted import MINIMUM_VERSION, Replicas, adopted_budget, deployment_of, without_replicas
-from ebbtide.units.counts import several
-from ebbtide.units.quantities import cpu_text, memory_text
+from ebbtide.settings.sections.adopted import (
+    MINIMUM_VERSION,
+    Replicas,
+    adopted_budget,
+    deployment_of,
+    selector_text,
+    without_replicas,
+)
+from ebbtide.text.counts import several
+from ebbtide.text.quantities import cpu_text, memory_text
 from ebbtide.vocabulary.labels import CATEGORY, WORKLOAD, Category
 
 Item = Mapping[str, Any]
 
 
-def adopted_pods(probed: Probed) -> Iterator[Finding]:
+def adopted_pods(probed: Probed) -> Iterator[ProbeFinding]:
     adopted = probed.adopted
     if adopted is None:
         return
@@ -43,7 +50,7 @@ def adopted_pods(probed: Probed) -> Iterator[Finding]:
         yield from _rule(want, adopted)
 
 
-def _rule(want: AdoptedWant, adopted: AdoptedFacts) -> Iterator[Finding]:
+def _rule(want: AdoptedWant, adopted: AdoptedFacts) -> Iterator[ProbeFinding]:
     subject, space, facts = f"rule {want.name}", want.rule.namespace, adopted.rules[want.name]
     if adopted.namespaces[space] is None:
         yield missing(subject, f"no namespace {space}; create it: pulumi up does not create a team's namespace")
@@ -64,12 +71,11 @@ def _rule(want: AdoptedWant, adopted: AdoptedFacts) -> Iterator[Finding]:
     yield from _admission(want, adopted, pods)
 
 
-def _selection(want: AdoptedWant, facts: RuleFacts, pods: Sequence[Item]) -> Finding:
+def _selection(want: AdoptedWant, facts: RuleFacts, pods: Sequence[Item]) -> ProbeFinding:
     subject, rule = f"rule {want.name}", want.rule
     worker = rule.category is Category.WORKER
     if not pods:
-        labels = ", ".join(f"{key}={' or '.join(values)}" for key, values in sorted(rule.selector.items()))
-        none = f"no pod in {rule.namespace} has {labels}"
+        none = f"no pod in {rule.namespace} has {selector_text(rule.selector)}"
         if worker:
             return note(subject, f"{none} now")
         shown = f"kubectl --namespace {rule.namespace} get pods --show-labels"
@@ -86,7 +92,7 @@ def _owners(facts: RuleFacts, pods: Sequence[Item]) -> list[Owner]:
     return sorted({facts.owners[pod["metadata"]["name"]] for pod in pods})
 
 
-def _pool(want: AdoptedWant, facts: RuleFacts, pods: Sequence[Item]) -> Iterator[Finding]:
+def _pool(want: AdoptedWant, facts: RuleFacts, pods: Sequence[Item]) -> Iterator[ProbeFinding]:
     pool, subject = want.rule.pool, f"pool {want.name}"
     if pool is None or isinstance(facts.deployment, Denied):
         return
@@ -108,27 +114,27 @@ def _pool(want: AdoptedWant, facts: RuleFacts, pods: Sequence[Item]) -> Iterator
         yield note(subject, f"it only grows: wanted {wanted}, as long as longestJob, found {grace}")
 
 
-def _charts_budget(want: AdoptedWant, adopted: AdoptedFacts, pods: Sequence[Item]) -> Iterator[Finding]:
-    """Check the budget that a rule names: it must exist, cover all of the rule's pods, and have no operator."""
+def _charts_budget(want: AdoptedWant, adopted: AdoptedFacts, pods: Sequence[Item]) -> Iterator[ProbeFinding]:
+    """Check the budget that a rule names: it must exist, cover all of the rule's pods, and not be an operator's."""
     subject, space, name = f"budget of {want.name}", want.rule.namespace, want.rule.budget
     budgets = adopted.budgets[space]
     if name is None or isinstance(budgets, Denied):
         return
     budget = _budget(budgets, name)
-    ours = "take budget out of the rule, which then has one of Ebbtide"
+    ours = "remove budget from the rule, so that Ebbtide creates one"
     if budget is None:
         yield missing(subject, f"no budget {space}/{name}: let the chart create it, or {ours}")
     elif rows_at(budget, "metadata", "ownerReferences"):
         yield missing(subject, f"an operator writes {name}: {_switch_off(budget)}, and {ours}")
     elif others := [pod["metadata"]["name"] for pod in pods if not covers(budget, pod)]:
-        yield missing(subject, f"{name} does not cover pod {others[0]}: correct the selector of one, or {ours}")
+        yield missing(subject, f"{name} does not cover pod {others[0]}: correct its selector or the rule's, or {ours}")
 
 
 def _budget(budgets: Answer, name: str) -> Item | None:
     return next((each for each in rows_at(budgets, "items") if each["metadata"]["name"] == name), None)
 
 
-def _second_budgets(want: AdoptedWant, adopted: AdoptedFacts, pods: Sequence[Item]) -> Iterator[Finding]:
+def _second_budgets(want: AdoptedWant, adopted: AdoptedFacts, pods: Sequence[Item]) -> Iterator[ProbeFinding]:
     subject, space = f"budget of {want.name}", want.rule.namespace
     budgets, own = adopted.budgets[space], adopted_budget(want.name, want.rule)
     if isinstance(budgets, Denied):
@@ -149,13 +155,13 @@ def _switch_off(budget: Item) -> str:
     if owner is not None and str(owner.get("apiVersion")).startswith("postgresql.cnpg.io/"):
         return f"set enablePDB: false in {owner['kind']} {owner['name']} of CloudNativePG"
     if owner is not None:
-        return f"made for {owner['kind']} {owner['name']}, whose operator must have a setting for it"
+        return f"made for {owner['kind']} {owner['name']}, whose operator should have a setting that switches it off"
     if "helm.sh/chart" in labels or "Helm" in (labels.get("app.kubernetes.io/managed-by"), labels.get("heritage")):
         return "made by a chart, whose values switch it off (often pdb or podDisruptionBudget)"
     return "remove it where it is applied from"
 
 
-def _drift(want: AdoptedWant, pods: Sequence[Item]) -> Iterator[Finding]:
+def _drift(want: AdoptedWant, pods: Sequence[Item]) -> Iterator[ProbeFinding]:
     rule, differences = want.rule, list[str]()
     if rule.category is not Category.WORKER and len(pods) != rule.count:
         differences.append(f"{'replicas' if rule.has_scale else 'pods'} {rule.count}, the cluster has {len(pods)}")
@@ -171,7 +177,7 @@ def _drift(want: AdoptedWant, pods: Sequence[Item]) -> Iterator[Finding]:
         yield note(f"size of {want.name}", f"the stack file differs: {'; '.join(differences)}")
 
 
-def _admission(want: AdoptedWant, adopted: AdoptedFacts, pods: Sequence[Item]) -> Iterator[Finding]:
+def _admission(want: AdoptedWant, adopted: AdoptedFacts, pods: Sequence[Item]) -> Iterator[ProbeFinding]:
     if not isinstance(adopted.policy, dict):
         return
     subject, stored = f"labels of {want.name}", adopted.rules[want.name].dry_run
@@ -188,7 +194,7 @@ def _admission(want: AdoptedWant, adopted: AdoptedFacts, pods: Sequence[Item]) -
         yield note(f"pods of {want.name}", f"{count}; ebbtide adopt STACK --label-running shows what to label")
 
 
-def _arrived(want: AdoptedWant, subject: str, stored: Item) -> Finding:
+def _arrived(want: AdoptedWant, subject: str, stored: Item) -> ProbeFinding:
     expected = {WORKLOAD: want.name, CATEGORY: want.rule.category.value}
     labels, selector = labels_of(stored), words_at(stored, "spec", "nodeSelector")
     absent = [f"label {key}={value}" for key, value in expected.items() if labels.get(key) != value]

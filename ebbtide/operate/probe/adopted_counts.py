@@ -1,8 +1,8 @@
-"""Check that Kubernetes can count the pods of an adopted rule: those of its workload, and others with the same labels.
+"""Check that Kubernetes can count the pods that a rule's budget covers: its workload's, and others with these labels.
 
 A budget covers each pod with its labels, ended or not. With `maxUnavailable` Kubernetes adds up the scales of the pods'
 owners: an owner without a scale, such as a DaemonSet or a Job, makes the whole budget fail (`SyncFailed`), and a pod
-without an owner counts as healthy and not as expected. With `minAvailable` it counts healthy pods only. Pure.
+without an owner counts as healthy but not as expected. With `minAvailable` it counts healthy pods only. Pure.
 Source: Kubernetes 1.36, `getExpectedPodCount` of the disruption controller.
 """
 
@@ -13,15 +13,15 @@ from ebbtide.operate.adopt.workloads import common, has_ended, is_lasting, is_of
 from ebbtide.operate.objects import labels_of, sync_failure
 from ebbtide.operate.owners import Owner
 from ebbtide.operate.probe.adopted_facts import AdoptedWant, RuleFacts
-from ebbtide.operate.probe.findings import Finding, State, note
+from ebbtide.operate.probe.findings import ProbeFinding, State, note
 from ebbtide.operate.why.node_pins import left_alone
-from ebbtide.units.counts import several
+from ebbtide.text.counts import several
 from ebbtide.vocabulary.labels import Category
 
 Item = Mapping[str, Any]
 
 
-def counts(want: AdoptedWant, facts: RuleFacts, pods: Sequence[Item], budget: Item | None) -> Iterator[Finding]:
+def counts(want: AdoptedWant, facts: RuleFacts, pods: Sequence[Item], budget: Item | None) -> Iterator[ProbeFinding]:
     """Yield one finding for each owner that the budget counts wrongly. `pods` have the rule's labels, ended or not."""
     subject, rule = f"count of {want.name}", want.rule
     by_owner: dict[Owner, list[Item]] = {}
@@ -36,41 +36,41 @@ def counts(want: AdoptedWant, facts: RuleFacts, pods: Sequence[Item], budget: It
         follows = _of_a_node(want, members) if foreign else ""
         if follows:
             failed = True
-            covered = f"{owner} has pods with its labels, which adoption leaves alone and the rule's budget covers"
-            yield Finding(state, subject, f"{covered}: {follows}; {remedy}")
+            covered = f"{owner} has pods with the rule's labels, which adoption leaves alone and its budget covers"
+            yield ProbeFinding(state, subject, f"{covered}: {follows}; {remedy}")
         elif foreign or rule.category is Category.WORKER:
             continue
         elif rule.has_scale and facts.scales.get(owner) is False:
             failed = True
             if fault := _unscaled(want, owner, members, remedy if scaled else ""):
-                yield Finding(state, subject, fault)
+                yield ProbeFinding(state, subject, fault)
         elif not rule.has_scale and facts.scales.get(owner):
-            said = f"{owner} has a scale subresource, whose number a budget by replicas follows"
+            said = f"{owner} has a scale subresource, which a budget by replicas follows"
             yield note(subject, f"{said}; write replicas: {rule.count} instead of pods")
     if not failed and budget is not None and (why := sync_failure(budget)):
         said = f"budget {budget['metadata']['name']} lets no pod go: Kubernetes cannot calculate it (SyncFailed: {why})"
-        yield Finding(state, subject, said)
+        yield ProbeFinding(state, subject, said)
 
 
 def _of_a_node(want: AdoptedWant, members: Sequence[Item]) -> str:
-    """Return what follows from pods of a DaemonSet, or static ones; empty if nothing does."""
+    """Return the consequence of DaemonSet pods or static pods; empty if there is none."""
     rule, alive = want.rule, sum(not has_ended(pod) for pod in members)
     if rule.has_scale and rule.category is not Category.WORKER:
-        when = "at night neither" if rule.opens else "in a maintenance neither"
+        when = "not even at night" if rule.opens else "not even in a maintenance"
         return f"Kubernetes cannot count them, so the budget lets no pod go, {when} (SyncFailed)"
     if rule.opens and alive:
         return f"they count as healthy pods, so at night up to {alive + 1} of the rule's pods may go at once"
     pinning = [pod for pod in members if not has_ended(pod) and not left_alone(pod)]
-    return "the budget never opens, so a node of Karpenter stays for such a pod" if pinning else ""
+    return "the budget never opens, so a Karpenter node with such a pod stays" if pinning else ""
 
 
 def _unscaled(want: AdoptedWant, owner: Owner, members: Sequence[Item], remedy: str) -> str:
-    """Return what follows from an owner without a scale. `remedy` is empty if no other owner has one."""
+    """Return the consequence of an owner without a scale. `remedy` is empty if no other owner has a scale."""
     alive = sum(not has_ended(pod) for pod in members)
     if not owner.kind:
         if not remedy:
             return "its pods have no owner, so a budget by replicas never lets one go; write category: worker"
-        counted = "is healthy and not expected" if alive == 1 else "are healthy and not expected"
+        counted = "counts as healthy but not as expected" if alive == 1 else "count as healthy but not as expected"
         more = f"{several(alive, 'pod')} without an owner {counted}, so up to {alive} more may go at once"
         return f"{more}; {remedy}" if alive else ""
     refused = f"{owner} has no scale subresource, so a budget by replicas never lets a pod go"

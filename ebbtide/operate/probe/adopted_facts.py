@@ -1,6 +1,6 @@
 """Facts about the rules for adopted pods: pods, owners, budgets, and how the admission policy treats a new pod.
 
-Such a pod is created as a dry run, which admission sees and the cluster never stores.
+The new pod is created as a dry run, which passes admission and is never stored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,8 @@ from ebbtide.operate.objects import at, rows_at
 from ebbtide.operate.owners import Owner, Owners
 from ebbtide.operate.probe.facts import Answer, Denied, NodeLabels, ReadApi, names_in, read
 from ebbtide.settings.sections.adopted import AdoptedSettings, deployment_of
-from ebbtide.units.quantities import cpu_quantity
+from ebbtide.text.one_line import collapsed
+from ebbtide.text.quantities import cpu_quantity
 
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 _BUDGETS = "/apis/policy/v1/namespaces"
@@ -27,7 +28,7 @@ class AdoptedWant(NamedTuple):
 
     name: str
     rule: AdoptedSettings
-    nodes: NodeLabels  # that its pods select
+    nodes: NodeLabels  # labels of the nodes that its pods select
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +100,7 @@ def _dry_run(api: ReadApi, path: str, rule: AdoptedSettings) -> Json | str:
     except ApiError as error:
         if error.status == 0:
             raise
-        return " ".join(str(error).split())
+        return collapsed(error)
 
 
 def _pod(rule: AdoptedSettings) -> dict[str, Any]:

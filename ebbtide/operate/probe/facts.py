@@ -1,4 +1,4 @@
-"""Facts that `ebbtide probe` reads of a cluster: a few bounded requests, sent in parallel; nothing is written.
+"""Facts that `ebbtide probe` reads from a cluster: a few bounded requests, sent in parallel; nothing is written.
 
 A refused read is a `Denied` and never counts as absent. Access reviews use POST and store nothing. Large clusters are
 not listed entirely: of each set of nodes only the first fifty are read.
@@ -25,7 +25,7 @@ from ebbtide.vocabulary.node_pools import PATH as NODE_POOLS
 
 MAX_NODES = 50
 _PARALLEL = 8  # requests at a time: a distant API server takes a tenth of a second for each
-_PULUMI_TIMEOUT_S = 30  # for a distant backend that needs a key of AWS or Vault
+_PULUMI_TIMEOUT_S = 30  # for a distant backend that needs a key from AWS or Vault
 _REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _REVIEW_OF_OTHERS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -34,7 +34,7 @@ _NODE_CLASSES, _KARPENTER = f"/apis/{CLASS_API}/ec2nodeclasses", "app.kubernetes
 
 
 RAY_POLICY = "ebbtide-rayclusters"
-"""Admission policy that bounds the workload controller's writes of RayClusters."""
+"""Admission policy that limits the workload controller's writes to RayClusters."""
 
 
 class ReadApi(Protocol):
@@ -68,14 +68,14 @@ Answer: TypeAlias = Json | Denied | None
 
 
 class ObjectWant(NamedTuple):
-    """An object that a stack refers to and does not create."""
+    """An object that a stack refers to but does not create."""
 
     kind: str  # a key of `API_OF_KIND`
     namespace: str  # empty for cluster-scoped kinds
     name: str
     keys: tuple[str, ...] = ()  # of its data
     wanted_by: str = ""  # the key that refers to it: "images.pullSecrets", "workloads.api"
-    pods: int = 1  # that use it at once, by the file
+    pods: int = 1  # that use it at once, according to the stack file
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
@@ -121,7 +121,7 @@ class RayWant(NamedTuple):
     namespace: str
     tokens: tuple[ObjectWant, ...]  # copies of one token
     accounts: Mapping[str, tuple[str, tuple[Right, ...]]]  # by user: its display name and its required rights
-    brings_operator: bool = True  # else an existing one creates its pods
+    brings_operator: bool = True  # else an existing operator creates its pods
 
 
 class NodePoolWant(NamedTuple):
@@ -143,7 +143,7 @@ class ServingWant(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RayFacts:
+class RayProbe:
     """State of Ray in the cluster, for a stack that uses it."""
 
     definitions: Mapping[str, Answer]  # by name
@@ -159,20 +159,20 @@ class Facts:
     apis: frozenset[str]  # group and version: "policy/v1"
     admission_policies: bool  # ValidatingAdmissionPolicy of v1
     identity: Answer  # the namespace kube-system
-    namespaces: Mapping[str, Answer]  # Ebbtide's two
+    namespaces: Mapping[str, Answer]  # Ebbtide's two, and those of Ray clusters
     storage_classes: Answer  # a list
     nodes: Mapping[str, Answer]  # by set of nodes: a list of the first ones
-    controller: Answer  # the Deployment of an installed one
+    controller: Answer  # its Deployment, if installed
     config: Answer  # its ConfigMap
     autoscaler_status: Answer  # a ConfigMap of the cluster autoscaler
     objects: Mapping[ObjectWant, StateAnswer]
     denied: frozenset[Right]
-    ray: RayFacts | None = None
+    ray: RayProbe | None = None
     external_metrics: Answer = None  # the APIService
     gateway_class: Answer = None
     node_pools: Mapping[str, Answer] = field(default_factory=dict[str, Answer])  # by name
-    node_classes: Mapping[str, Answer] = field(default_factory=dict[str, Answer])  # by the name of a stack's NodePool
-    pool_classes: Mapping[str, Answer] = field(default_factory=dict[str, Answer])  # by name: of existing NodePools
+    node_classes: Mapping[str, Answer] = field(default_factory=dict[str, Answer])  # by the NodePool of the stack
+    pool_classes: Mapping[str, Answer] = field(default_factory=dict[str, Answer])  # by name: existing NodePools'
     karpenter: Answer = None  # a list of its Deployments
 
 
@@ -186,7 +186,7 @@ def facts_of(
     node_pools: Sequence[NodePoolWant] = (),
 ) -> Facts:
     """Send all requests. Raises `ApiError` if the server is unreachable."""
-    version = str(api.get("/version").get("gitVersion", ""))  # first and alone: an unreachable server is reported once
+    version = str(api.get("/version").get("gitVersion", ""))  # first, so that an unreachable server is reported once
     system = f"/api/v1/namespaces/{NAMESPACE}"
     paths = {
         "identity": "/api/v1/namespaces/kube-system",
@@ -250,7 +250,7 @@ def ec2_class(pool: Json) -> str:
     return str(reference.get("name", "")) if reference.get("group") == CLASS_API.partition("/")[0] else ""
 
 
-def _ray_facts(api: ReadApi, wants: Sequence[RayWant], pool: ThreadPoolExecutor) -> RayFacts:
+def _ray_facts(api: ReadApi, wants: Sequence[RayWant], pool: ThreadPoolExecutor) -> RayProbe:
     deployments = pool.submit(read, api, "/apis/apps/v1/deployments", limit=str(_MAX_DEPLOYMENTS))
     policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
     policy = pool.submit(read, api, f"{policies}/{RAY_POLICY}")
@@ -262,7 +262,7 @@ def _ray_facts(api: ReadApi, wants: Sequence[RayWant], pool: ThreadPoolExecutor)
         for user, (_, rights) in want.accounts.items()
     }
     allowed = {key: {right: review.result() for right, review in rows} for key, rows in reviews.items()}
-    return RayFacts(
+    return RayProbe(
         definitions={name: read.result() for name, read in definitions.items()},
         deployments=deployments.result(),
         policy=policy.result(),
@@ -342,9 +342,9 @@ def names_in(answer: Answer, key: str) -> frozenset[str]:
 
 
 def fault_of_token(stack: str, program: str = "pulumi") -> str | None:
-    """Return what a cache would refuse about the stack's Redis token, "" for nothing; None if it cannot be read.
+    """Return why a cache would refuse the stack's Redis token; "" if it would not, None if it cannot be read.
 
-    The token is read as `pulumi up` would, and never leaves this function.
+    The token is read as `pulumi up` would read it, and never leaves this function.
     """
     command = (program, "config", "get", REDIS_PASSWORD, "--stack", stack, "--non-interactive")
     try:

@@ -1,4 +1,4 @@
-"""Input of the probe's rules, and their findings of one line each."""
+"""Input of the probe's rules, and their one-line findings."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,7 +16,7 @@ class State(StrEnum):
     NOTE = "note"
 
 
-class Finding(NamedTuple):
+class ProbeFinding(NamedTuple):
     state: State
     what: str
     said: str  # the text; its name is a key of `--json`
@@ -26,18 +26,18 @@ class Finding(NamedTuple):
 class Probed:
     facts: Facts
     wants: Wants
-    clock_ahead: timedelta | None  # of the server's clock, against this machine's
+    clock_ahead: timedelta | None  # the server's clock minus this machine's
     token_fault: str | None = None  # of the stack's secret, if a cache needs one; None if it could not be read
     adopted: AdoptedFacts | None = None  # None without rules
 
 
-def ok(what: str, said: str) -> Finding:
-    return Finding(State.OK, what, said)
+def ok(what: str, said: str) -> ProbeFinding:
+    return ProbeFinding(State.OK, what, said)
 
 
-def missing(what: str, said: str) -> Finding:
-    return Finding(State.MISSING, what, said)
+def missing(what: str, said: str) -> ProbeFinding:
+    return ProbeFinding(State.MISSING, what, said)
 
 
-def note(what: str, said: str) -> Finding:
-    return Finding(State.NOTE, what, said)
+def note(what: str, said: str) -> ProbeFinding:
+    return ProbeFinding(State.NOTE, what, said)

@@ -1,6 +1,6 @@
 """Check the EC2NodeClass of a NodePool against the one that the stack would create. Pure.
 
-Whether AWS has its role, subnets, security groups and images is its condition `Ready`. `tags`, `context`,
+The condition `Ready` reports whether AWS has its role, subnets, security groups and images. `tags`, `context`,
 `detailedMonitoring` and `instanceStorePolicy` end no pod and keep no node; `userData` is not read. Source:
 aws/karpenter-provider-aws 1.14.1, `pkg/apis/v1/ec2nodeclass.go`, and `components.cluster.karpenter.pools`.
 """
@@ -11,13 +11,13 @@ from components.cluster.karpenter.pools import IMAGES
 from controllers.adapters.kube_api import Json
 from ebbtide.operate.objects import at, rows_at
 from ebbtide.operate.probe.facts import Answer, Denied, NodePoolWant
-from ebbtide.operate.probe.findings import Finding, missing, note
+from ebbtide.operate.probe.findings import ProbeFinding, missing, note
 from ebbtide.operate.probe.node_templates import unready
 from ebbtide.settings.sections.shapes import NodeSetShape
 
 
-def class_faults(want: NodePoolWant, name: str, answer: Answer, shape: NodeSetShape | None) -> Iterator[Finding]:
-    """Yield what the class `name`, which NodePool `want` names, would do to the pods of its set."""
+def class_faults(want: NodePoolWant, name: str, answer: Answer, shape: NodeSetShape | None) -> Iterator[ProbeFinding]:
+    """Yield the faults of class `name`, to which NodePool `want` refers, that affect the pods of its set."""
     subject = f"ec2nodeclass {name}"
     if isinstance(answer, Denied):
         yield note(subject, "cannot be read: you need the right to get ec2nodeclasses")
@@ -35,7 +35,7 @@ def class_faults(want: NodePoolWant, name: str, answer: Answer, shape: NodeSetSh
         yield from _reservations(subject, answer)
 
 
-def _images(subject: str, item: Json) -> Iterator[Finding]:
+def _images(subject: str, item: Json) -> Iterator[ProbeFinding]:
     for term in rows_at(item, "spec", "amiSelectorTerms"):
         alias = str(term.get("alias", ""))
         if alias.startswith("windows"):
@@ -48,23 +48,23 @@ def _images(subject: str, item: Json) -> Iterator[Finding]:
             )
 
 
-def _kubelet(subject: str, item: Json, shape: NodeSetShape | None) -> Iterator[Finding]:
+def _kubelet(subject: str, item: Json, shape: NodeSetShape | None) -> Iterator[ProbeFinding]:
     kubelet: Json = at(item, "spec", "kubelet") or {}
     if soft := kubelet.get("evictionSoft"):
         found = ", ".join(f"{signal} {threshold}" for signal, threshold in soft.items())
         yield note(
             f"{subject} kubelet.evictionSoft",
-            f"{found}: the kubelet ends pods then, workers too, whatever their budgets; remove it",
+            f"{found}: the kubelet then evicts pods, workers included, whatever their budgets; remove it",
         )
     most = kubelet.get("maxPods")
     if shape is not None and most is not None and most < shape.pods:
         yield note(
             f"{subject} kubelet.maxPods",
-            f"wanted {shape.pods}, as the stack file describes its nodes, found {most}: they hold fewer pods",
+            f"wanted {shape.pods}, as in the stack file, found {most}: its nodes hold fewer pods",
         )
 
 
-def _machine(subject: str, item: Json) -> Iterator[Finding]:
+def _machine(subject: str, item: Json) -> Iterator[ProbeFinding]:
     metadata: Json = at(item, "spec", "metadataOptions") or {}
     hops, tokens = metadata.get("httpPutResponseHopLimit", 1), metadata.get("httpTokens", "required")
     if hops > 1 or tokens != "required":
@@ -86,7 +86,7 @@ def _machine(subject: str, item: Json) -> Iterator[Finding]:
         yield note(f"{subject} associatePublicIPAddress", "true, so the internet reaches the nodes; write false")
 
 
-def _reservations(subject: str, item: Json) -> Iterator[Finding]:
+def _reservations(subject: str, item: Json) -> Iterator[ProbeFinding]:
     blocks = [
         row for row in rows_at(item, "status", "capacityReservations") if row.get("reservationType") == "capacity-block"
     ]

@@ -14,7 +14,7 @@ from controllers.adapters.kube_api import Json
 from controllers.workloads.nodes.budgets import conflict, observed
 from ebbtide.operate.objects import at, labels_of, quantity, rows_at
 from ebbtide.operate.probe.facts import Denied, NodePoolWant, ec2_class
-from ebbtide.operate.probe.findings import Finding, Probed, State, missing, note, ok
+from ebbtide.operate.probe.findings import Probed, ProbeFinding, State, missing, note, ok
 from ebbtide.operate.probe.node_classes import class_faults
 from ebbtide.operate.probe.node_templates import requirements_of, template_faults
 from ebbtide.prices import InstanceType
@@ -27,7 +27,7 @@ _POLICY = "PREFERENCE_POLICY"
 _AUTO_MODE = "eks.amazonaws.com"
 
 
-def node_pools(probed: Probed) -> Iterator[Finding]:
+def node_pools(probed: Probed) -> Iterator[ProbeFinding]:
     facts = probed.facts
     yield from _taken_names(probed)
     wants = [want for want in probed.wants.node_pools if want.node_set]
@@ -55,8 +55,8 @@ def node_pools(probed: Probed) -> Iterator[Finding]:
             yield from faults or [ok(subject, f"its budgets are free for Ebbtide, and its nodes suit {want.node_set}")]
 
 
-def _taken_names(probed: Probed) -> Iterator[Finding]:
-    """Yield objects of others with the names that the stack gives to its own."""
+def _taken_names(probed: Probed) -> Iterator[ProbeFinding]:
+    """Yield foreign objects that have the names of the stack's own."""
     facts, customer = probed.facts, probed.wants.customer
     for want in probed.wants.node_pools:
         if want.node_set:
@@ -74,7 +74,7 @@ def _taken_names(probed: Probed) -> Iterator[Finding]:
                 )
 
 
-def _preferences(deployments: Json | Denied | None) -> Iterator[Finding]:
+def _preferences(deployments: Json | Denied | None) -> Iterator[ProbeFinding]:
     for item in rows_at(deployments, "items") if isinstance(deployments, dict) else ():
         containers = rows_at(item, "spec", "template", "spec", "containers")
         values = [env.get("value") for each in containers for env in rows_at(each, "env") if env.get("name") == _POLICY]
@@ -86,8 +86,11 @@ def _preferences(deployments: Json | Denied | None) -> Iterator[Finding]:
             )
 
 
-def _limits(probed: Probed, wants: Sequence[NodePoolWant]) -> Iterator[Finding]:
-    """Compare the NodePools of each set with all pods that may run there. A NodePool without a limit has no end."""
+def _limits(probed: Probed, wants: Sequence[NodePoolWant]) -> Iterator[ProbeFinding]:
+    """Compare the limits of each set's NodePools with the requests of all pods that may run there.
+
+    A NodePool without a limit is unbounded.
+    """
     for node_set in dict.fromkeys(want.node_set for want in wants):
         pools = {want.name: probed.facts.node_pools.get(want.name) for want in wants if want.node_set == node_set}
         pods = probed.wants.pods.get(node_set, ())
@@ -102,13 +105,13 @@ def _limits(probed: Probed, wants: Sequence[NodePoolWant]) -> Iterator[Finding]:
             if len(known) == len(limits) and (most := sum(known, Decimal(0))) < needed:
                 yield note(
                     f"nodepools {', '.join(pools)} limits",
-                    f"wanted {resource} for {needed:f} {unit}, which all pods of {node_set} request at their most, "
+                    f"wanted {resource} for {needed:f} {unit}, the most that pods of {node_set} may request, "
                     f"found {most:f}: jobs will wait although their pool may still grow",
                 )
 
 
 def _limit(pool: Json | Denied | None, resource: str) -> Decimal | None:
-    """The most that a NodePool may have, by its own limit and by the limit of nodes of the types that it lists."""
+    """Return a NodePool's maximum: its limit, or `nodes` times its largest type if that is less. None if unbounded."""
     if not isinstance(pool, dict):
         return None
     limits: Json = at(pool, "spec", "limits") or {}
@@ -122,7 +125,7 @@ def _capacity(kind: InstanceType) -> dict[str, int]:
     return {"cpu": kind.vcpu, "memory": kind.memory_mib * 2**20, GPU_RESOURCE: kind.gpu}
 
 
-def _version(deployments: Json | Denied | None) -> Finding:
+def _version(deployments: Json | Denied | None) -> ProbeFinding:
     items = rows_at(deployments, "items") if isinstance(deployments, dict) else []
     texts = [labels_of(item).get("app.kubernetes.io/version", "") for item in items]
     matches = [match for text in texts if (match := re.match(r"v?(\d+)\.(\d+)", text))]
@@ -142,7 +145,7 @@ def _text(version: tuple[int, int]) -> str:
     return f"{version[0]}.{version[1]}"
 
 
-def _faults(want: NodePoolWant, item: Json) -> Iterator[Finding]:
+def _faults(want: NodePoolWant, item: Json) -> Iterator[ProbeFinding]:
     subject, seen = f"nodepool {want.name}", observed(item)
     if seen.owners and not seen.is_default:
         yield missing(f"{subject} budgets", conflict(seen).removeprefix("holding: "))
@@ -161,14 +164,14 @@ def _faults(want: NodePoolWant, item: Json) -> Iterator[Finding]:
         yield note(f"{subject} consolidationPolicy", said)
 
 
-def _endings(subject: str, node: Json) -> Iterator[Finding]:
-    """Yield the settings that end nodes with busy workers. Auto Mode does not allow their nodes to live forever."""
+def _endings(subject: str, node: Json) -> Iterator[ProbeFinding]:
+    """Yield the settings that end nodes with busy workers. Auto Mode does not allow a node to live forever."""
     auto = at(node, "nodeClassRef", "group") == _AUTO_MODE
     state = State.NOTE if auto else State.MISSING
     advice = "; Auto Mode requires an end after at most 21 days" if auto else ""
     if (expiry := node.get("expireAfter", "720h")) != "Never":
         said = f"wanted Never for nodes of workers, found {expiry}: they end then, whatever runs there"
-        yield Finding(state, f"{subject} expireAfter", f"{said}{advice}")
+        yield ProbeFinding(state, f"{subject} expireAfter", f"{said}{advice}")
     if grace := node.get("terminationGracePeriod"):
         said = f"wanted none for nodes of workers, found {grace}: pods are deleted then, whatever their budgets"
-        yield Finding(state, f"{subject} terminationGracePeriod", f"{said}{advice}")
+        yield ProbeFinding(state, f"{subject} terminationGracePeriod", f"{said}{advice}")

@@ -1,7 +1,7 @@
-"""Check that the nodes of a NodePool suit the pods of their set, as `check` demands it of a node group. Pure.
+"""Check that a NodePool's nodes suit the pods of their set, as `ebbtide check` does for a node group. Pure.
 
-`weight` changes the order of NodePools alone, and `terminationGracePeriod`, `expireAfter` and the budgets are checked
-with the NodePool. Source of what follows: kubernetes-sigs/karpenter 1.14.1, `pkg/apis/v1/nodepool.go`,
+`weight` only changes the order of NodePools; `node_pools` checks `terminationGracePeriod`, `expireAfter` and the
+budgets. Sources: kubernetes-sigs/karpenter 1.14.1, `pkg/apis/v1/nodepool.go`,
 `pkg/controllers/state/statenode.go`, `pkg/controllers/static`, and docs/evidence/karpenter.md.
 """
 
@@ -10,15 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from controllers.adapters.kube_api import Json
+from ebbtide.kube.taints import Taint, taint_of
 from ebbtide.operate.objects import Document, at, rows_at, words_at
 from ebbtide.operate.probe.facts import NodePoolWant
-from ebbtide.operate.probe.findings import Finding, Probed, State, missing, note
-from ebbtide.operate.probe.nodes import Taint, tolerates
+from ebbtide.operate.probe.findings import Probed, ProbeFinding, State, missing, note
+from ebbtide.operate.probe.nodes import tolerates
 from ebbtide.operate.probe.wants import PodWant
 from ebbtide.operate.why.node_pins import DO_NOT_DISRUPT, NODE_POOL
 from ebbtide.prices import InstanceType, UnknownInstanceType, instance_type
 from ebbtide.provisioning_labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, Architecture, NodeKind
-from ebbtide.units.quantities import cpu_text, memory_text
+from ebbtide.text.quantities import cpu_text, memory_text
 from ebbtide.vocabulary.labels import GPU_RESOURCE
 
 _OS = "kubernetes.io/os"
@@ -27,17 +28,17 @@ _PROVIDERS = ("karpenter.k8s.aws/", "eks.amazonaws.com/")
 _ARM_FAMILY = re.compile(r"a1|[a-z]+\d+g[a-z]*|p6e-gb\d+")  # AWS names: a `g` after the generation means Graviton
 _MANUFACTURERS = {"aws": _ARM64, "intel": _AMD64, "amd": _AMD64}
 _TAKEN_OFF = "/agent-not-ready"
-"""End of the startup taints that the DaemonSets of Cilium and of the CSI drivers of EBS, EFS and FSx remove."""
+"""Suffix of startup taints that the DaemonSets of Cilium and of the EBS, EFS and FSx CSI drivers remove."""
 _KNOWN = (
     *(ARCH, _OS, INSTANCE_TYPE, CAPACITY_TYPE, "topology.kubernetes.io/zone", "topology.kubernetes.io/region"),
     *("topology.k8s.aws/zone-id", *_PROVIDERS),
 )
-"""Beginnings of labels that Karpenter gives to a node without being asked."""
+"""Prefixes of labels that Karpenter sets on each node by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """`spec.template.spec.requirements`: what the labels of a node may be."""
+    """`spec.template.spec.requirements`: the allowed values of a node's labels."""
 
     rows: Sequence[Document]
 
@@ -48,17 +49,17 @@ class Requirements:
         return all(_allows(row, value) for row in self.of(key))
 
     def listed(self, key: str) -> list[str] | None:
-        """The values that stay of those listed with `In`; None without a list."""
+        """The values of the first `In` list that every requirement allows; None without such a list."""
         lists: list[list[str]] = [row.get("values") or [] for row in self.of(key) if row.get("operator") == "In"]
         return [value for value in lists[0] if self.allow(key, value)] if lists else None
 
     def of_provider(self, name: str) -> Iterator[str]:
-        """Yield the keys of a provider's label that have a requirement."""
+        """Yield the keys of the provider label `name` that have a requirement."""
         yield from (key for key in (provider + name for provider in _PROVIDERS) if self.of(key))
 
     @property
     def architectures(self) -> list[str]:
-        """The processors that nodes may have, by every requirement that says something about them, sorted."""
+        """The processor architectures that every requirement allows, sorted."""
         found = {arch for arch in (_AMD64, _ARM64) if self.allow(ARCH, arch)}
         for key in (INSTANCE_TYPE, *self.of_provider("instance-family")):
             if (names := self.listed(key)) is not None:
@@ -68,12 +69,12 @@ class Requirements:
         return sorted(found)
 
     def most(self, key: str) -> int | None:
-        """The largest number that a label may have; 0 if a node may not have it, None without an upper bound."""
+        """The upper bound of a numeric label; 0 if a node may not have the label, None without a bound."""
         return min((bound for row in self.of(key) if (bound := _upper(row)) is not None), default=None)
 
     @property
     def types(self) -> list[InstanceType] | None:
-        """The instance types that are listed; None without a list, or if one of them is unknown."""
+        """The listed instance types; None without a list, or if one of them is unknown."""
         try:
             names = self.listed(INSTANCE_TYPE)
             return None if names is None else [instance_type(name) for name in names]
@@ -82,7 +83,7 @@ class Requirements:
 
 
 def architecture_of(name: str) -> str:
-    """Return the processor of an instance type or family of AWS, by its name."""
+    """Return the architecture of an AWS instance type or family, by its name."""
     return _ARM64 if _ARM_FAMILY.fullmatch(name.partition(".")[0]) else _AMD64
 
 
@@ -122,14 +123,14 @@ def _compares(operator: str, value: int, bound: int) -> bool:
     return {"Gt": value > bound, "Lt": value < bound, "Gte": value >= bound, "Lte": value <= bound}[operator]
 
 
-def template_faults(probed: Probed, want: NodePoolWant, pool: Json, others: Sequence[Json]) -> Iterator[Finding]:
-    """Yield what keeps pods off the nodes of `pool`. `others`: the other NodePools of its set that were read."""
+def template_faults(probed: Probed, want: NodePoolWant, pool: Json, others: Sequence[Json]) -> Iterator[ProbeFinding]:
+    """Yield what keeps pods off the nodes of `pool`. `others` are the readable other NodePools of its set."""
     subject, of_set = f"nodepool {want.name}", probed.wants.pods.get(want.node_set, ())
     pods = _dependent(of_set, pool, others)
     yield from _not_launching(subject, pool)
     yield from _labels(subject, want, pool, (probed.wants.nodes or {}).get(want.node_set, {}))
     if words_at(pool, "spec", "template", "metadata", "annotations").get(DO_NOT_DISRUPT) == "true":
-        said = "true on each node, so none of them ever goes, empty ones neither; remove it from template.metadata"
+        said = "true on each node, so none is ever removed, not even an empty one; remove it from template.metadata"
         yield note(f"{subject} {DO_NOT_DISRUPT}", said)
     yield from _taints(subject, want, pool, pods)
     yield from _mixed(subject, requirements_of(pool), of_set)
@@ -144,7 +145,7 @@ def template_faults(probed: Probed, want: NodePoolWant, pool: Json, others: Sequ
 
 
 def _dependent(pods: Sequence[PodWant], pool: Json, others: Sequence[Json]) -> Sequence[PodWant]:
-    """Return the pods that no other NodePool of the set takes; all of them if this one takes none."""
+    """Return the pods that no other NodePool of the set accepts; all of them if this one accepts none."""
     if not any(_takes(pool, pod) for pod in pods):
         return pods
     return [pod for pod in pods if not any(_takes(other, pod) for other in others)]
@@ -163,11 +164,10 @@ def _takes(pool: Json, pod: PodWant) -> bool:
 
 def _hard_taints(pool: Json) -> list[Taint]:
     rows = rows_at(pool, "spec", "template", "spec", "taints")
-    taints = [Taint(row.get("key", ""), row.get("value", ""), row.get("effect", "")) for row in rows]
-    return [taint for taint in taints if taint.effect != "PreferNoSchedule"]
+    return [taint for taint in map(taint_of, rows) if taint.repels]
 
 
-def _not_launching(subject: str, pool: Json) -> Iterator[Finding]:
+def _not_launching(subject: str, pool: Json) -> Iterator[ProbeFinding]:
     if "deletionTimestamp" in pool["metadata"]:
         yield missing(subject, "is being deleted with its nodes; create it again, or change cluster.nodePools")
     if fault := unready(pool):
@@ -175,8 +175,8 @@ def _not_launching(subject: str, pool: Json) -> Iterator[Finding]:
     if (replicas := at(pool, "spec", "replicas")) is not None:
         yield missing(
             f"{subject} replicas",
-            f"wanted none, found {replicas}: it keeps so many nodes day and night and launches none for a pod; create "
-            "a NodePool without replicas, since the field cannot be removed",
+            f"wanted none, found {replicas}: it keeps this number of nodes day and night and launches none for a pod; "
+            "create a NodePool without replicas, since the field cannot be removed",
         )
 
 
@@ -187,7 +187,7 @@ def unready(item: Json) -> str:
     return "" if ready is None else str(ready.get("message") or ready.get("reason") or "not ready")
 
 
-def _labels(subject: str, want: NodePoolWant, pool: Json, selector: Mapping[str, str]) -> Iterator[Finding]:
+def _labels(subject: str, want: NodePoolWant, pool: Json, selector: Mapping[str, str]) -> Iterator[ProbeFinding]:
     labels = words_at(pool, "spec", "template", "metadata", "labels")
     requirements = requirements_of(pool)
     for key, value in selector.items():
@@ -202,18 +202,18 @@ def _labels(subject: str, want: NodePoolWant, pool: Json, selector: Mapping[str,
         if not fits:
             yield missing(
                 f"{subject} label {key}",
-                f"wanted {value}, which the pods of {want.node_set} select, found {found}: Karpenter launches no node "
-                f"of it for them; write {key}: {value} into spec.template.metadata.labels",
+                f"wanted {value}, which the pods of {want.node_set} select, found {found}: Karpenter launches none "
+                f"of its nodes for them; write {key}: {value} into spec.template.metadata.labels",
             )
 
 
-def _taints(subject: str, want: NodePoolWant, pool: Json, pods: Sequence[PodWant]) -> Iterator[Finding]:
+def _taints(subject: str, want: NodePoolWant, pool: Json, pods: Sequence[PodWant]) -> Iterator[ProbeFinding]:
     for taint in _hard_taints(pool):
         if kept_off := [pod for pod in pods if not tolerates(pod, taint)]:
             names = ", ".join(pod.name for pod in kept_off[:3]) + (" and others" if len(kept_off) > 3 else "")
             yield missing(
                 f"{subject} taint {taint.key}",
-                f"wanted none that pods of {want.node_set} do not tolerate, found {taint}: {names} get no node of it; "
+                f"wanted only taints that pods of {want.node_set} tolerate, found {taint}: {names} get no node of it; "
                 f"remove the taint, or take the NodePool out of cluster.nodePools.{want.node_set}",
             )
     for row in rows_at(pool, "spec", "template", "spec", "startupTaints"):
@@ -222,20 +222,20 @@ def _taints(subject: str, want: NodePoolWant, pool: Json, pods: Sequence[PodWant
             continue
         yield note(
             f"{subject} startupTaint {key}",
-            "a node takes no pod, and Karpenter removes none, until something takes it off: see that a DaemonSet does, "
-            "or remove it",
+            "a node accepts no pod, and Karpenter removes no such node, until something removes the taint: make sure "
+            "that a DaemonSet does, or delete the taint from the NodePool",
         )
 
 
 def _requirements(
     subject: str, want: NodePoolWant, requirements: Requirements, pods: Sequence[PodWant]
-) -> Iterator[Finding]:
+) -> Iterator[ProbeFinding]:
     yield from _architectures(subject, requirements, pods)
     if not requirements.allow(_OS, "linux"):
         yield missing(f"{subject} {_OS}", "wanted linux, found a requirement without it: no pod of Ebbtide starts")
     if want.node_set != NodeKind.SPOT.value and requirements.allow(CAPACITY_TYPE, "spot"):
         jobs = "the jobs on it end" if want.workers else "its pods move"
-        yield Finding(
+        yield ProbeFinding(
             State.MISSING if want.workers else State.NOTE,
             f"{subject} {CAPACITY_TYPE}",
             f"wanted on-demand, found {', '.join(requirements.listed(CAPACITY_TYPE) or ()) or 'no requirement'}: AWS "
@@ -245,16 +245,16 @@ def _requirements(
         if (least := row.get("minValues")) is not None:
             values = row.get("values") or ()
             few = row.get("operator") == "In" and len(values) < least
-            yield Finding(
+            yield ProbeFinding(
                 State.MISSING if few else State.NOTE,
                 f"{subject} minValues {row.get('key')}",
-                f"{least}{f' of {len(values)} listed' if few else ''}: Karpenter launches no node while fewer can be "
-                "had (MIN_VALUES_POLICY Strict); remove minValues, or list more values",
+                f"{least}{f' of {len(values)} listed' if few else ''}: Karpenter launches no node while fewer are "
+                "available (MIN_VALUES_POLICY Strict); remove minValues, or list more values",
             )
     yield from _too_small(subject, want, requirements, pods)
 
 
-def _architectures(subject: str, requirements: Requirements, pods: Sequence[PodWant]) -> Iterator[Finding]:
+def _architectures(subject: str, requirements: Requirements, pods: Sequence[PodWant]) -> Iterator[ProbeFinding]:
     found = requirements.architectures
     lacking = [pod for pod in pods if pod.arch is not None and pod.arch not in found]
     if lacking:
@@ -265,19 +265,19 @@ def _architectures(subject: str, requirements: Requirements, pods: Sequence[PodW
         )
 
 
-def _mixed(subject: str, requirements: Requirements, pods: Sequence[PodWant]) -> Iterator[Finding]:
+def _mixed(subject: str, requirements: Requirements, pods: Sequence[PodWant]) -> Iterator[ProbeFinding]:
     found, unnamed = requirements.architectures, [pod.name for pod in pods if pod.arch is None and not pod.any_arch]
     if len(found) > 1 and unnamed:
         yield note(
             f"{subject} {ARCH}",
             f"wanted one, found {' and '.join(found)}: an image for one of them does not start on nodes of the other, "
-            f"and {unnamed[0]} names none; write In [{found[0]}], or arch: any for an image that is for both",
+            f"and {unnamed[0]} has no arch; write In [{found[0]}], or arch: any for an image that is built for both",
         )
 
 
 def _too_small(
     subject: str, want: NodePoolWant, requirements: Requirements, pods: Sequence[PodWant]
-) -> Iterator[Finding]:
+) -> Iterator[ProbeFinding]:
     types = requirements.types
     for pod in pods if types is not None else ():
         if not any(_holds(kind, pod) for kind in types or ()):
@@ -300,7 +300,7 @@ def _too_small(
 
 
 def _exceeded(requirements: Requirements, pod: PodWant) -> Iterator[tuple[str, int, int]]:
-    """Yield each label of a node's size that no node can have large enough: key, what the pod needs, and the most."""
+    """Yield each size label whose upper bound is too small for the pod: its key, the pod's need, and the bound."""
     gpus = pod.gpu if pod.gpu_resource == GPU_RESOURCE else 0
     sizes = {"instance-cpu": -(-pod.cpu // 1000), "instance-memory": pod.memory, "instance-gpu-count": gpus}
     for name, wanted in sizes.items():

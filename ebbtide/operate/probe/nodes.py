@@ -12,31 +12,22 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from controllers.adapters.kube_api import Json
+from ebbtide.kube.taints import GPU_TAINT, Taint, gpu_tolerations, taint_of
 from ebbtide.operate.objects import quantity, words_at
 from ebbtide.operate.probe.facts import Denied, Facts, NodeLabels
-from ebbtide.operate.probe.findings import Finding, Probed, State, missing, note, ok
+from ebbtide.operate.probe.findings import Probed, ProbeFinding, State, missing, note, ok
 from ebbtide.operate.probe.wants import PodWant
 from ebbtide.prices import Capacity
-from ebbtide.provisioning_labels import ARCH, GPU_MEMORY, GPU_TAINT_KEY, GPU_TAINT_VALUE, NVIDIA, NodeKind
-from ebbtide.settings.packing import Nodes, packed
-from ebbtide.settings.placement import PodSize
+from ebbtide.provisioning_labels import ARCH, GPU_MEMORY, NodeKind
+from ebbtide.settings.capacity.packing import Nodes, packed
+from ebbtide.settings.capacity.placement import PodSize
 from ebbtide.settings.sections.shapes import NodeSetShape
-from ebbtide.units.quantities import cpu_text, memory_text
+from ebbtide.text.quantities import cpu_text, memory_text
 from ebbtide.vocabulary.labels import GPU_RESOURCE
 
 _USUAL_PODS = 110  # if the kubelet does not say
 _ALIKE = 0.01
-"""Nodes of one type differ by some MiB."""
-_GPU_TAINT = f"{GPU_TAINT_KEY}={GPU_TAINT_VALUE}:NoSchedule"
-
-
-class Taint(NamedTuple):
-    key: str
-    value: str
-    effect: str
-
-    def __str__(self) -> str:
-        return f"{self.key}{f'={self.value}' if self.value else ''}:{self.effect}"
+"""Tolerated difference: nodes of one type differ by some MiB."""
 
 
 class NodeCapacity(NamedTuple):
@@ -79,38 +70,34 @@ class NodeCapacity(NamedTuple):
 
 
 def tolerates(pod: PodWant, taint: Taint) -> bool:
-    """Same rule as `components.pods.rules.tolerations`; a test compares both."""
-    if not pod.gpu or taint.effect != "NoSchedule":
-        return False
-    usual = (taint.key, taint.value) == (GPU_TAINT_KEY, GPU_TAINT_VALUE) and pod.gpu_resource.startswith(NVIDIA)
-    return usual or (pod.gpu_resource != GPU_RESOURCE and taint.key == pod.gpu_resource)
+    return pod.gpu > 0 and taint.tolerated_by(gpu_tolerations(pod.gpu_resource))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSet:
-    """The nodes of one selector that were read."""
+    """The nodes that were read for one selector."""
 
     name: str
     selector: str
     nodes: Sequence[NodeCapacity]
-    more: bool  # exist than were read
+    more: bool  # there are more nodes than were read
 
-    def finding(self, pods: Sequence[PodWant], *, grows: bool) -> Finding:
+    def finding(self, pods: Sequence[PodWant], *, grows: bool) -> ProbeFinding:
         for pod in pods:
             reachable = [node for node in self.nodes if node.reachable_by(pod)]
             if not any(node.can_hold(pod) for node in reachable):
                 lacking = self._lacking(pod, reachable)
                 state = State.NOTE if self.more else State.MISSING
                 partly = f"; only the first {len(self.nodes)} were checked" if self.more else ""
-                return Finding(state, f"nodes {self.name}", f"{lacking}{partly}")
+                return ProbeFinding(state, f"nodes {self.name}", f"{lacking}{partly}")
         if not grows and not self.more and self._full(pods):
             counts = ", ".join(f"{pod.most} {pod.name}" for pod in pods if pod.cpu)
-            too_few = f"{len(self.nodes)} with {self.selector}, too few for all that may run there at its most"
+            too_few = f"{len(self.nodes)} with {self.selector}, too few for all pods that may run there at once"
             return note(f"nodes {self.name}", f"{too_few}: {counts}")
         return ok(f"nodes {self.name}", f"{len(self.nodes)}{' or more' if self.more else ''} with {self.selector}")
 
     def _full(self, pods: Sequence[PodWant]) -> bool:
-        """Return True if these pods alone need more nodes than exist; not computed for several kinds of device."""
+        """Return True if these pods need more nodes than exist; always False for several kinds of device."""
         sized = [pod for pod in pods if pod.cpu]
         devices = {pod.gpu_resource: pod for pod in sized if pod.gpu}
         if len(devices) > 1:
@@ -123,7 +110,7 @@ class NodeSet:
         return any(count > 1 for count in packed(demands, nodes).opened.values())
 
     def differences(self, shape: NodeSetShape, pods: Sequence[PodWant]) -> Iterator[str]:
-        """Compare the stack file's description with the nodes; of each resource the smallest node counts."""
+        """Compare the stack file's description with the nodes; for each resource, the smallest node counts."""
         number = len(self.nodes)
         least, most = (shape.min, shape.max) if shape.autoscaled else (shape.max, shape.max)
         if not self.more and not least <= number <= most:
@@ -149,8 +136,8 @@ class NodeSet:
             return f"{pod.name} is for {pod.arch}, and nodes with {self.selector} have {archs}"
         if not reachable:
             closed = ", ".join(sorted({why for node in self.nodes for why in node.closed_by})[:3])
-            taint = _GPU_TAINT if pod.gpu_resource == GPU_RESOURCE else f"taints with the key {pod.gpu_resource}"
-            tolerated = f"Ebbtide's pods tolerate {taint} where they ask for GPUs, and nothing else"
+            taint = GPU_TAINT if pod.gpu_resource == GPU_RESOURCE else f"taints with the key {pod.gpu_resource}"
+            tolerated = f"Ebbtide's pods tolerate only {taint}, and only if they request GPUs"
             return f"no node with {self.selector} accepts {pod.name}: {closed}; {tolerated}"
         if pod.gpu and not any(node.gpus(pod) > 0 for node in reachable):
             need = f"{pod.name} wants {pod.gpu} {pod.gpu_resource}"
@@ -171,13 +158,13 @@ class NodeSet:
                 f"{need}, and no node with {self.selector} has the label {GPU_MEMORY}; is GPU feature discovery there?"
             )
         most = max(labelled)
-        return "" if most >= least else f"{need}; the largest of a node with {self.selector} has {memory_text(most)}"
+        return "" if most >= least else f"{need}; the largest GPU of nodes with {self.selector} has {memory_text(most)}"
 
 
-def nodes_and_capacity(probed: Probed) -> Iterator[Finding]:
+def nodes_and_capacity(probed: Probed) -> Iterator[ProbeFinding]:
     sets = probed.wants.nodes
     if sets is None:
-        too_small = f"; too small for all that may run there at its most: {', '.join(probed.wants.full)}"
+        too_small = f"; too small for all pods that may run there at once: {', '.join(probed.wants.full)}"
         yield note("nodes", f"created by the stack, so not checked{too_small if probed.wants.full else ''}")
     for name, labels in (sets or {}).items():
         listed = probed.facts.nodes.get(name)
@@ -194,7 +181,7 @@ def nodes_and_capacity(probed: Probed) -> Iterator[Finding]:
             yield note(f"node shape {name}", f"cluster.nodeShapes.{name} differs: {'; '.join(differences)}")
 
 
-def _no_nodes(empty: NodeSet, facts: Facts) -> Finding:
+def _no_nodes(empty: NodeSet, facts: Facts) -> ProbeFinding:
     subject, none = f"nodes {empty.name}", f"no node with {empty.selector}"
     grows = autoscaler_name(facts)
     if grows and empty.name != NodeKind.FIXED:
@@ -219,13 +206,12 @@ def _capacity(node: Json) -> NodeCapacity:
     allocatable: Json = status.get("allocatable") or {}
     taints: Sequence[Json] = spec.get("taints") or ()
     memory = words_at(node, "metadata", "labels").get(GPU_MEMORY, "")
-    keeping_off = (taint for taint in taints if taint.get("effect") in ("NoSchedule", "NoExecute"))
     return NodeCapacity(
         cpu=quantity(allocatable.get("cpu")) * 1000,
         memory=quantity(allocatable.get("memory")) / 2**20,
         devices={name: quantity(amount) for name, amount in allocatable.items() if "/" in name},
         gpu_memory=int(memory) if memory.isdecimal() else None,
-        taints=frozenset(Taint(t["key"], t.get("value") or "", t["effect"]) for t in keeping_off),
+        taints=frozenset(taint for taint in map(taint_of, taints) if taint.repels),
         cordoned=bool(spec.get("unschedulable")),
         pods=int(allocatable.get("pods") or _USUAL_PODS),
         arch=words_at(node, "metadata", "labels").get(ARCH, ""),

@@ -1,14 +1,14 @@
-"""Check that objects exist which a stack names and does not create: Secrets, claims, classes. Pure.
+"""Check that the objects exist that a stack refers to but does not create: Secrets, claims, classes. Pure.
 
-Only the keys of a Secret are read, and the access modes of a claim: one that is attached to a single node blocks every
-further pod that mounts it, and only an event says so. An unreadable object is a note and not missing, as is one whose
+Only a Secret's keys and a claim's access modes are read: a claim that is attached to a single node blocks every further
+pod that mounts it, and only an Event reports it. An unreadable object is a note, not missing, and so is an object whose
 namespace `pulumi up` creates.
 """
 
 from collections.abc import Iterator, Mapping
 
 from ebbtide.operate.probe.facts import API_OF_KIND, Denied, ObjectWant, StateAnswer
-from ebbtide.operate.probe.findings import Finding, Probed, missing, note, ok
+from ebbtide.operate.probe.findings import Probed, ProbeFinding, missing, note, ok
 
 _REMEDIES: Mapping[str, str] = {
     "ConfigMap": "create it, or write it as files of a volume",
@@ -22,13 +22,13 @@ _REMEDIES: Mapping[str, str] = {
 _SINGLE_NODE = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
 
 
-def objects_of_others(probed: Probed) -> Iterator[Finding]:
+def objects_of_others(probed: Probed) -> Iterator[ProbeFinding]:
     for want, state in probed.facts.objects.items():
         absent = want.namespace in probed.facts.namespaces and probed.facts.namespaces[want.namespace] is None
         yield _no_namespace(want) if state is None and absent else _finding(want, state)
 
 
-def _finding(want: ObjectWant, state: StateAnswer) -> Finding:
+def _finding(want: ObjectWant, state: StateAnswer) -> ProbeFinding:
     subject, user = str(want), f" for {want.wanted_by}" if want.wanted_by else ""
     if isinstance(state, Denied):
         where = f" in {want.namespace}" if want.namespace else ""
@@ -46,7 +46,5 @@ def _finding(want: ObjectWant, state: StateAnswer) -> Finding:
     return ok(subject, f"there, with {', '.join(want.keys)}" if want.keys else "there")
 
 
-def _no_namespace(want: ObjectWant) -> Finding:
-    return note(
-        str(want), f"cannot be there before namespace {want.namespace}, which pulumi up makes; pods wait for it"
-    )
+def _no_namespace(want: ObjectWant) -> ProbeFinding:
+    return note(str(want), f"cannot exist before namespace {want.namespace}, which pulumi up creates; pods wait for it")

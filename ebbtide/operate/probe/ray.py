@@ -1,6 +1,6 @@
-"""Check a cluster for the Ray clusters of a stack: one line for each possible fault. Pure.
+"""Check that a cluster is ready for a stack's Ray clusters: one line for each possible fault. Pure.
 
-Before the first `pulumi up` its objects are not missing: a Ray namespace that does not exist yet is a single note.
+Before the first `pulumi up` no object counts as missing: a Ray namespace that does not exist yet is a single note.
 """
 
 from collections.abc import Iterator, Sequence
@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from components.definitions import crds, version
 from controllers.adapters.kube_api import Json
 from ebbtide.operate.objects import Document, annotations_of, at, labels_of, rows_at
-from ebbtide.operate.probe.facts import Answer, Denied, ObjectState, ObjectWant, RayFacts, RayWant, Right
-from ebbtide.operate.probe.findings import Finding, Probed, missing, note, ok
+from ebbtide.operate.probe.facts import Answer, Denied, ObjectState, ObjectWant, RayProbe, RayWant, Right
+from ebbtide.operate.probe.findings import Probed, ProbeFinding, missing, note, ok
 from ebbtide.provisioning_labels import CUSTOMER
 from ebbtide.settings.sections.ray import RAY_OPERATOR
 from ebbtide.vocabulary.labels import NAMESPACE
@@ -19,7 +19,7 @@ _WATCH = "--watch-namespace"
 _GENERATOR = "controller-gen.kubebuilder.io/version"
 
 
-def ray_clusters(probed: Probed) -> Iterator[Finding]:
+def ray_clusters(probed: Probed) -> Iterator[ProbeFinding]:
     facts = probed.facts.ray
     if facts is None:
         return
@@ -36,8 +36,8 @@ def ray_clusters(probed: Probed) -> Iterator[Finding]:
         yield from _accounts(want, facts)
 
 
-def _definitions(facts: RayFacts) -> Finding:
-    """Compare releases: the operator of one silently drops fields of another's definitions."""
+def _definitions(facts: RayProbe) -> ProbeFinding:
+    """Compare releases: an operator silently drops fields of another release's definitions."""
     subject, others = "ray definitions", list[str]()
     for crd in crds("kuberay"):
         definition = facts.definitions.get(crd.name)
@@ -54,7 +54,7 @@ def _definitions(facts: RayFacts) -> Finding:
     absent = [crd.name for crd in crds("kuberay") if facts.definitions.get(crd.name) is None]
     if absent:
         return note(
-            subject, f"not there yet: {', '.join(absent)}; pulumi up makes them, of KubeRay {version('kuberay')}"
+            subject, f"not there yet: {', '.join(absent)}; pulumi up creates those of KubeRay {version('kuberay')}"
         )
     return ok(subject, f"KubeRay {version('kuberay')}")
 
@@ -69,7 +69,7 @@ def _same(expected: Json, definition: Json) -> bool:
     return all(theirs.get(name) == schema for name, schema in ours.items())
 
 
-def _operators(facts: RayFacts, spaces: Sequence[str]) -> Finding:
+def _operators(facts: RayProbe, spaces: Sequence[str]) -> ProbeFinding:
     subject = "ray operator"
     if not isinstance(facts.deployments, dict):
         return note(subject, "whether another KubeRay operator runs cannot be read: you need to list deployments")
@@ -93,7 +93,7 @@ def _operators(facts: RayFacts, spaces: Sequence[str]) -> Finding:
     return ok(subject, f"no other one watches {', '.join(spaces)}{more}")
 
 
-def _existing_operator(facts: RayFacts, spaces: Sequence[str]) -> Finding:
+def _existing_operator(facts: RayProbe, spaces: Sequence[str]) -> ProbeFinding:
     """Check an existing operator, for a stack without its own: it has to watch each namespace."""
     subject = "ray operator"
     if not isinstance(facts.deployments, dict):
@@ -103,9 +103,9 @@ def _existing_operator(facts: RayFacts, spaces: Sequence[str]) -> Finding:
     unwatched = [space for space in spaces if not any(not names or space in names for names in watched)]
     if unwatched:
         return missing(
-            subject, f"none that is there watches {', '.join(unwatched)}; install one, or set rayOperator: bundled"
+            subject, f"no installed one watches {', '.join(unwatched)}; install one, or set rayOperator: bundled"
         )
-    return ok(subject, f"one that is there watches {', '.join(spaces)}")
+    return ok(subject, f"an installed one watches {', '.join(spaces)}")
 
 
 def _kuberay(deployment: Document) -> Document:
@@ -129,7 +129,7 @@ def _watched(container: Document) -> list[str]:
     return []
 
 
-def _pod_security(want: RayWant, space: Answer) -> Finding:
+def _pod_security(want: RayWant, space: Answer) -> ProbeFinding:
     subject = f"ray {want.cluster} namespace"
     if not isinstance(space, dict):
         return note(subject, f"{want.namespace} cannot be read: you need the right to get namespaces")
@@ -146,8 +146,8 @@ def _pod_security(want: RayWant, space: Answer) -> Finding:
     return ok(subject, f"{want.namespace} enforces restricted")
 
 
-def _tokens(want: RayWant, facts: RayFacts) -> Finding:
-    """Compare the copies: the head refuses a driver with another token, and the controller could never let it sleep."""
+def _tokens(want: RayWant, facts: RayProbe) -> ProbeFinding:
+    """Compare the copies: the head refuses a driver with another token, and the controller could not let Ray sleep."""
     subject = f"ray {want.cluster} token"
     states = {token: facts.tokens[token] for token in want.tokens}
     if unread := [token.namespace for token, state in states.items() if isinstance(state, Denied)]:
@@ -160,7 +160,7 @@ def _tokens(want: RayWant, facts: RayFacts) -> Finding:
         )
     digests = {token.namespace: state.digest for token, state in states.items() if isinstance(state, ObjectState)}
     if others := [space for space, digest in digests.items() if digest != digests[want.namespace]]:
-        differs = f"the one in {' and '.join(others)} is another than in {want.namespace}, and the head refuses it"
+        differs = f"the one in {' and '.join(others)} differs from {want.namespace}'s, and the head refuses it"
         return missing(subject, f"{differs}; pulumi up --refresh writes it again")
     return ok(subject, f"the same in {', '.join(digests)}")
 
@@ -169,27 +169,27 @@ def _has_keys(token: ObjectWant, state: object) -> bool:
     return isinstance(state, ObjectState) and {*token.keys} <= state.keys
 
 
-def _admission(want: RayWant, facts: RayFacts) -> Finding:
+def _admission(want: RayWant, facts: RayProbe) -> ProbeFinding:
     subject = f"ray {want.cluster} admission"
     if isinstance(facts.policy, Denied):
         return note(subject, "cannot be read: you need the right to get validatingadmissionpolicies")
     if facts.policy is None:
         return missing(
-            subject, "no policy bounds what the workload controller writes of a RayCluster; pulumi up makes it"
+            subject, "no policy limits what the workload controller may write to a RayCluster; pulumi up creates it"
         )
-    return ok(subject, "the workload controller may write the spec and one annotation alone")
+    return ok(subject, "the workload controller may write only the spec and one annotation")
 
 
-def _accounts(want: RayWant, facts: RayFacts) -> Iterator[Finding]:
+def _accounts(want: RayWant, facts: RayProbe) -> Iterator[ProbeFinding]:
     for user, (name, rights) in want.accounts.items():
         lacking = facts.lacking[want.namespace, user]
         subject = f"ray {want.cluster} {name}"
         if isinstance(lacking, Denied):
-            yield note(subject, "what it may do cannot be read: you need to create subjectaccessreviews")
+            yield note(subject, "its rights cannot be read: you need the right to create subjectaccessreviews")
         elif lacking:
             yield missing(subject, f"{user} may not {_listed(rights, lacking)}; pulumi up grants it")
         else:
-            yield ok(subject, "may do what it must")
+            yield ok(subject, "has all rights that it needs")
 
 
 def _listed(rights: Sequence[Right], lacking: frozenset[Right]) -> str:

@@ -1,4 +1,4 @@
-"""Rights that `pulumi up` needs, and those of the stack's own accounts. Both follow from the stack's objects.
+"""Rights that `pulumi up` needs, and rights of the stack's own accounts. Both follow from the stack's objects.
 
 Creating an object takes four verbs, the last for `pulumi destroy`. Kubernetes refuses to grant rights that the caller
 does not hold, so the caller also needs every right that a role of the stack grants.
@@ -60,7 +60,7 @@ def _namespace(item: Resource) -> str:
 
 
 def _plural(kind: str) -> str:
-    """Return the plural of a stack's kind: policies, ingresses, gateways."""
+    """Return the plural of a kind that stacks create: policies, ingresses, gateways."""
     name = kind.lower()
     if name.endswith("y") and name[-2] not in _VOWELS:
         return f"{name[:-1]}ies"

@@ -1,6 +1,6 @@
-"""Requirements of Ebbtide on a cluster, one rule each: facts and a stack's wants in, one-line findings out. Pure.
+"""Ebbtide's requirements for a cluster, one rule each: facts and a stack's wants in, one-line findings out. Pure.
 
-`missing` names the remedy; `note` is a fact that a probe cannot know, or a restriction that is no fault.
+`missing` names the remedy; `note` is something that a probe cannot find out, or a limitation that is not a fault.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import TypeAlias
 from controllers.adapters.kube_api import Json
 from ebbtide.operate.probe.adopted import adopted_pods
 from ebbtide.operate.probe.facts import Answer, Denied
-from ebbtide.operate.probe.findings import Finding, Probed, missing, note, ok
+from ebbtide.operate.probe.findings import Probed, ProbeFinding, missing, note, ok
 from ebbtide.operate.probe.node_pools import node_pools
 from ebbtide.operate.probe.nodes import autoscaler_name, nodes_and_capacity
 from ebbtide.operate.probe.objects import objects_of_others
@@ -32,11 +32,11 @@ _OPERATOR_API = "monitoring.coreos.com/v1"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
-def findings_of(probed: Probed) -> list[Finding]:
+def findings_of(probed: Probed) -> list[ProbeFinding]:
     return [finding for rule in RULES for finding in rule(probed)]
 
 
-def _identity(probed: Probed) -> Iterator[Finding]:
+def _identity(probed: Probed) -> Iterator[ProbeFinding]:
     namespace, expected = probed.facts.identity, probed.wants.cluster_id
     if not isinstance(namespace, dict):
         yield note("cluster", "its id cannot be read: you need the right to get the namespace kube-system")
@@ -50,7 +50,7 @@ def _identity(probed: Probed) -> Iterator[Finding]:
         yield missing("cluster", f"wanted {expected}, found {uid}: another cluster; use the right kubeconfig")
 
 
-def _version(probed: Probed) -> Iterator[Finding]:
+def _version(probed: Probed) -> Iterator[ProbeFinding]:
     version = probed.facts.version
     match = re.match(r"v?(\d+)\.(\d+)", version)
     newest = KUBERNETES_VERSIONS[-1]
@@ -66,7 +66,7 @@ def _version(probed: Probed) -> Iterator[Finding]:
         yield ok("version", version)
 
 
-def _apis(probed: Probed) -> Iterator[Finding]:
+def _apis(probed: Probed) -> Iterator[ProbeFinding]:
     facts = probed.facts
     budgets = "policy/v1" in facts.apis
     yield ok("budgets", "policy/v1") if budgets else missing("budgets", "no policy/v1; upgrade the cluster")
@@ -80,7 +80,7 @@ def _apis(probed: Probed) -> Iterator[Finding]:
     yield ok("cron", "batch/v1 with timeZone") if timed else missing("cron", "no batch/v1; upgrade the cluster")
 
 
-def _storage(probed: Probed) -> Iterator[Finding]:
+def _storage(probed: Probed) -> Iterator[ProbeFinding]:
     listed = probed.facts.storage_classes
     if not probed.wants.volumes:
         yield ok("storage", "not needed: Redis runs outside the cluster")
@@ -102,7 +102,7 @@ def _storage(probed: Probed) -> Iterator[Finding]:
         yield _no_class("no default class", names)
 
 
-def _token(probed: Probed) -> Iterator[Finding]:
+def _token(probed: Probed) -> Iterator[ProbeFinding]:
     if not probed.wants.token:
         return
     if probed.token_fault is None:
@@ -110,10 +110,10 @@ def _token(probed: Probed) -> Iterator[Finding]:
     elif probed.token_fault:
         yield missing("token", f"wanted {TOKEN_WANTED}, found {probed.token_fault}; {SET_TOKEN}")
     else:
-        yield ok("token", "one that ElastiCache takes")
+        yield ok("token", "one that ElastiCache accepts")
 
 
-def _no_class(lacking: str, names: Sequence[str]) -> Finding:
+def _no_class(lacking: str, names: Sequence[str]) -> ProbeFinding:
     classes = ", ".join(names) or "no class at all"
     command = f'kubectl annotate storageclass NAME {_DEFAULT_CLASS}="true"'
     return missing(
@@ -121,7 +121,7 @@ def _no_class(lacking: str, names: Sequence[str]) -> Finding:
     )
 
 
-def _metrics(probed: Probed) -> Iterator[Finding]:
+def _metrics(probed: Probed) -> Iterator[ProbeFinding]:
     if "metrics.k8s.io/v1beta1" in probed.facts.apis:
         yield ok("metrics", "metrics.k8s.io")
     elif probed.wants.metrics:
@@ -130,7 +130,7 @@ def _metrics(probed: Probed) -> Iterator[Finding]:
         yield note("metrics", "no metrics.k8s.io; Ebbtide does not need it, kubectl top does")
 
 
-def _prometheus_operator(probed: Probed) -> Iterator[Finding]:
+def _prometheus_operator(probed: Probed) -> Iterator[ProbeFinding]:
     if not probed.wants.prometheus_operator:
         return
     if _OPERATOR_API in probed.facts.apis:
@@ -140,7 +140,7 @@ def _prometheus_operator(probed: Probed) -> Iterator[Finding]:
         yield missing("monitoring", f"{lacking}; install Prometheus' operator, or write prometheus: bundled")
 
 
-def _rights(probed: Probed) -> Iterator[Finding]:
+def _rights(probed: Probed) -> Iterator[ProbeFinding]:
     denied = sorted(probed.facts.denied)
     if not denied:
         yield ok("rights", "yours are enough for pulumi up and pulumi destroy")
@@ -149,7 +149,7 @@ def _rights(probed: Probed) -> Iterator[Finding]:
     yield missing("rights", f"you may not {shown}; ask an administrator of the cluster (kubectl auth can-i --list)")
 
 
-def _clocks(probed: Probed) -> Iterator[Finding]:
+def _clocks(probed: Probed) -> Iterator[ProbeFinding]:
     ahead = probed.clock_ahead
     if ahead is None:
         yield note("clock", "the server sends no date")
@@ -163,7 +163,7 @@ def _clocks(probed: Probed) -> Iterator[Finding]:
         yield ok("clock", "the server's and this machine's agree")
 
 
-def _others(probed: Probed) -> Iterator[Finding]:
+def _others(probed: Probed) -> Iterator[ProbeFinding]:
     facts, wants = probed.facts, probed.wants
     owners = {str(owner) for item in facts.namespaces.values() if (owner := _labels(item).get(CUSTOMER))}
     owners |= {customer} if (customer := _customer_of(facts.config)) else set()
@@ -190,7 +190,7 @@ def _others(probed: Probed) -> Iterator[Finding]:
         yield ok("ebbtide", f"{image} is installed")
 
 
-def _autoscaler(probed: Probed) -> Iterator[Finding]:
+def _autoscaler(probed: Probed) -> Iterator[ProbeFinding]:
     name = autoscaler_name(probed.facts)
     if name:
         yield ok("autoscaler", name)
@@ -198,12 +198,12 @@ def _autoscaler(probed: Probed) -> Iterator[Finding]:
         yield note("autoscaler", "none found: workers still go to zero, but nodes stay until they are removed by hand")
 
 
-def _network(probed: Probed) -> Iterator[Finding]:
+def _network(probed: Probed) -> Iterator[ProbeFinding]:
     del probed
     yield note("network", "whether NetworkPolicies are enforced cannot be checked; it depends on the network plugin")
 
 
-Rule: TypeAlias = Callable[[Probed], Iterator[Finding]]
+Rule: TypeAlias = Callable[[Probed], Iterator[ProbeFinding]]
 
 RULES: tuple[Rule, ...] = (
     _identity,
@@ -242,7 +242,7 @@ def _customer_of(config: Answer) -> str:
     try:
         return load(ControllerConfig, str(data.get("config.json", ""))).customer
     except UnreadableConfig:
-        return ""  # another release's; the image shows which
+        return ""  # written by another release; the image shows which
 
 
 def _image_of(controller: Answer) -> str:

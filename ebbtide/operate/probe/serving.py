@@ -1,14 +1,14 @@
 """Check the dependencies of services, one line each. Pure.
 
 On EKS a stack brings its gateway and KEDA. On an existing cluster it uses those that are installed, and a missing kind
-ends an `up` halfway.
+makes `pulumi up` fail halfway.
 """
 
 from collections.abc import Iterator, Mapping
 
 from ebbtide.operate.objects import at
 from ebbtide.operate.probe.facts import Answer, Denied, ServingWant
-from ebbtide.operate.probe.findings import Finding, Probed, missing, note, ok
+from ebbtide.operate.probe.findings import Probed, ProbeFinding, missing, note, ok
 from ebbtide.settings.sections.serving.gateway import ENVOY_GATEWAY_CONTROLLER, Implementation
 
 EXTERNAL_METRICS = "v1beta1.external.metrics.k8s.io"
@@ -23,7 +23,7 @@ PROVIDERS: Mapping[str, tuple[str, str]] = {  # by the API's group and version: 
 }
 
 
-def serving(probed: Probed) -> Iterator[Finding]:
+def serving(probed: Probed) -> Iterator[ProbeFinding]:
     want = probed.wants.serving
     if want is None:
         return
@@ -37,7 +37,7 @@ def serving(probed: Probed) -> Iterator[Finding]:
     yield from _external_metrics(want, probed.facts.external_metrics)
 
 
-def _gateway_class(want: ServingWant, gateway_class: Answer) -> Finding:
+def _gateway_class(want: ServingWant, gateway_class: Answer) -> ProbeFinding:
     subject, name = "gateway", want.gateway_class
     if isinstance(gateway_class, Denied):
         return note(subject, f"whether the GatewayClass {name} is there cannot be read: you need the right to get it")
@@ -53,8 +53,8 @@ def _gateway_class(want: ServingWant, gateway_class: Answer) -> Finding:
     return ok(subject, f"GatewayClass {name}, of {controller}")
 
 
-def _external_metrics(want: ServingWant, service: Answer) -> Iterator[Finding]:
-    """Check the server of external metrics, of which a cluster has one."""
+def _external_metrics(want: ServingWant, service: Answer) -> Iterator[ProbeFinding]:
+    """Check the server of external metrics; a cluster has only one."""
     subject = "metrics"
     if isinstance(service, Denied):
         if want.keda:

@@ -1,4 +1,4 @@
-"""Requirements of a stack on a cluster: rights for `pulumi up`, nodes for its pods, objects, Ray and services."""
+"""A stack's requirements for a cluster: rights for `pulumi up`, nodes for its pods, objects, Ray and services."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,22 +9,23 @@ from ebbtide.operate.probe.facts import NodeLabels, NodePoolWant, ObjectWant, Ra
 from ebbtide.operate.probe.rights import rights_of, rights_of_accounts
 from ebbtide.provisioning_labels import WORKER_NAMESPACE, Architecture, NodeKind, ReplicasOwner
 from ebbtide.recording.resources import Resource
-from ebbtide.settings.model import StackSettings
-from ebbtide.settings.packing import nodes_at_maximum, one_at_a_time
-from ebbtide.settings.placement import home_kind, home_of, pod_size, with_adopted_pools
-from ebbtide.settings.pods import (
+from ebbtide.settings.capacity.packing import nodes_at_maximum, one_at_a_time
+from ebbtide.settings.capacity.placed import placed_pods
+from ebbtide.settings.capacity.placement import home_kind, pod_size, with_adopted_pools
+from ebbtide.settings.capacity.pods import (
     CLAIM,
-    every_pod,
     ingress_wants,
     pull_secret_namespaces,
     referenced_objects,
     serving_needs,
 )
+from ebbtide.settings.declared import declared_pods
+from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.cluster import RayOperatorSource
 from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.monitoring import Discovery, PrometheusKind
 from ebbtide.settings.sections.pods.pod import PodSettings
-from ebbtide.settings.sections.ray import RAY_OPERATOR, TOKEN_KEY, group_name, head_name, namespace_of_ray, token_secret
+from ebbtide.settings.sections.ray import RAY_OPERATOR, TOKEN_KEY, head_name, namespace_of_ray, token_secret
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS, REDIS_SECRET, REDIS_SECRET_KEYS, RedisKind
 from ebbtide.settings.sections.secrets import TLS_KEYS
 from ebbtide.settings.sections.serving.gateway import GATEWAY_TLS_KEYS, Implementation
@@ -37,7 +38,7 @@ _BOTH = (NAMESPACE, WORKER_NAMESPACE)
 
 
 class PodWant(NamedTuple):
-    """The largest pod of its name."""
+    """The largest pod with this name."""
 
     name: str
     cpu: int  # millicores
@@ -46,24 +47,24 @@ class PodWant(NamedTuple):
     gpu_resource: str = GPU_RESOURCE
     gpu_memory: int | None = None  # MiB of each
     arch: str | None = None  # of its image; None for any, and if the file does not say
-    most: int = 1  # of them at a time
+    most: int = 1  # maximum number of them at a time
     any_arch: bool = False  # its image is for every processor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wants:
-    """Requirements of one stack; the defaults are those of every stack."""
+    """Requirements of one stack; the defaults apply to every stack."""
 
     customer: str = ""
     image: str = ""  # of the controller
     cluster_id: str | None = None
     volumes: bool = True
-    token: bool = False  # of a cache that AWS runs
+    token: bool = False  # True if AWS runs the cache, which then needs a token
     storage_class: str | None = None  # by name; None for the cluster's default
     metrics: bool = False
     prometheus_operator: bool = False
     rights: tuple[Right, ...] = ()  # for `pulumi up`
-    full: Sequence[str] = ()  # node groups of the stack that are too small for all that may run there
+    full: Sequence[str] = ()  # node groups of the stack that are too small for all pods that may run there
     nodes: Mapping[str, NodeLabels] | None = None  # by set of nodes; None if the stack creates them
     shapes: Mapping[str, NodeSetShape] = field(default_factory=dict[str, NodeSetShape])  # by set of nodes
     pods: Mapping[str, Sequence[PodWant]] = field(default_factory=dict[str, Sequence[PodWant]])  # by set of nodes
@@ -82,14 +83,14 @@ def _pod_want(name: str, pod: PodSettings, most: int = 1) -> PodWant:
 
 
 def _own_pods(settings: StackSettings) -> Iterator[PodWant]:
-    """Yield Ebbtide's own pods, without sizes since they are small, except for the memory of Redis."""
+    """Yield Ebbtide's own pods: small ones without a size, and Redis with its memory."""
     yield PodWant(CONTROLLER, 0, 0, 0, any_arch=True)
     if settings.redis.kind is RedisKind.IN_CLUSTER:
         yield PodWant(IN_CLUSTER_REDIS, 0, settings.redis.memory_mib, 0, any_arch=True)
 
 
 def _objects(settings: StackSettings) -> Iterator[ObjectWant]:
-    """Yield the objects that the file names and does not contain; several places may name the same."""
+    """Yield the objects that the file refers to but does not contain; several places may refer to the same one."""
     for name in settings.images.pull_secrets:
         if name not in settings.secrets:
             for space in pull_secret_namespaces(settings):
@@ -110,7 +111,8 @@ def _objects(settings: StackSettings) -> Iterator[ObjectWant]:
     for _, entry in access.held if access is not None and serving_needs(settings).keda else ():
         if entry.secret not in settings.secrets:
             yield ObjectWant("Secret", NAMESPACE, entry.secret, (entry.key,), "serving.prometheusAccess")
-    for path, space, pod in every_pod(settings):
+    for declared in declared_pods(settings):
+        path, space, pod = declared.path, declared.namespace, declared.pod
         for _, name, key in pod.secret_references():
             created = name in settings.secrets or (name == REDIS_SECRET and space in _BOTH)
             if not created:
@@ -132,7 +134,7 @@ def _objects(settings: StackSettings) -> Iterator[ObjectWant]:
 
 
 def _at_once(pod: PodSettings) -> int:
-    """Return the pods that run at the same time; the number of a foreign autoscaler is unknown."""
+    """Return how many pods run at the same time; a foreign autoscaler's number is unknown."""
     match pod:
         case WorkloadSettings():
             surges = pod.is_alone and pod.kind is WorkloadKind.DEPLOYMENT and not one_at_a_time(pod)
@@ -164,17 +166,9 @@ def merged_wants(wants: Iterable[ObjectWant]) -> tuple[ObjectWant, ...]:
 def wants_of(settings: StackSettings, resources: Sequence[Resource]) -> Wants:
     """Derive the wants; the rights follow from `resources`, which the stack registers."""
     pods: dict[str, list[PodWant]] = {NodeKind.FIXED.value: [*_own_pods(settings)]}
-    for name, workload in settings.modelled_workloads.items():
-        pods.setdefault(home_of(workload).value, []).append(_pod_want(name, workload, workload.most))
     modelled = with_adopted_pools(settings)
-    for name, pool in modelled.workers.items():
-        pods.setdefault(pool.node_group, []).append(_pod_want(name, pool, pool.max))
-    for name, job in {**settings.jobs, **settings.cron_jobs}.items():
-        pods.setdefault(job.node_group, []).append(_pod_want(name, job, min(job.parallelism, job.completions)))
-    for name, ray in settings.ray.items():
-        pods[NodeKind.FIXED.value].append(_pod_want(head_name(name), ray.head))
-        for key, group in ray.groups.items():
-            pods.setdefault(group.node_group, []).append(_pod_want(group_name(name, key), group, group.max))
+    for placed in placed_pods(modelled):
+        pods.setdefault(placed.node_set, []).append(_pod_want(placed.name, placed.pod, placed.most))
     cluster = settings.cluster
     full = [name for name, needed in nodes_at_maximum(modelled).items() if needed > settings.node_groups[name].max]
     return Wants(
@@ -201,9 +195,8 @@ def wants_of(settings: StackSettings, resources: Sequence[Resource]) -> Wants:
 
 
 def _node_pools(modelled: StackSettings) -> Iterator[NodePoolWant]:
-    """Yield an existing cluster's NodePools, and those that the stack creates. `modelled` has adopted pools too."""
-    jobs = (modelled.workers, modelled.jobs, modelled.cron_jobs, *(ray.groups for ray in modelled.ray.values()))
-    with_jobs = {pod.node_group for group in jobs for pod in group.values()}
+    """Yield an existing cluster's NodePools, and those that the stack creates. `modelled` includes adopted pools."""
+    with_jobs = {placed.group for placed in placed_pods(modelled)}
     for node_set, names in modelled.cluster.node_pools.items():
         yield from (NodePoolWant(name, node_set, workers=node_set in with_jobs) for name in names)
     yield from (NodePoolWant(name, "", workers=name in with_jobs) for name in modelled.karpenter_groups)

@@ -1,7 +1,7 @@
 """A maintenance of Ray clusters: for a stated time, pending specs may interrupt what runs there.
 
-The workload controller does the work; this writes `apply-until` and removes it. Each write is recorded before it is
-sent, as in a maintenance of budgets.
+The workload controller does the work; this module only writes `apply-until` and removes it. Each write is recorded
+before it is sent, as in a maintenance of budgets.
 """
 
 import threading
@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 from controllers.adapters.kube_api import ApiError, KubeApi
-from ebbtide.operate.api import MANAGER, Target, one_line, patch_surely
+from ebbtide.operate.api import MANAGER, Target, patch_surely
 from ebbtide.operate.instants import spoken
 from ebbtide.operate.objects import rfc3339
 from ebbtide.operate.ray.text import drivers_text, number, pending_lines
 from ebbtide.operate.ray.view import RayView
 from ebbtide.operate.wording import counts_of
-from ebbtide.units.durations import whole_minutes
+from ebbtide.text.durations import whole_minutes
+from ebbtide.text.one_line import collapsed
 from ebbtide.vocabulary.labels import APPLY_UNTIL
 
 _POLL = timedelta(seconds=5)  # between two readings of the clusters
@@ -34,7 +35,7 @@ def plan_lines(views: Sequence[RayView], until: datetime, timezone: str, why: st
         yield f"    interrupted: {'; '.join(_interrupted(view))}"
         if view.held:
             yield f"  note: {view.held}, so nothing is applied before: ebbtide resume {view.name}"
-    yield "  Ctrl-C ends it early; an interruption that has begun is brought to its end"
+    yield "  Ctrl-C ends it early; an interruption that has begun is completed"
 
 
 def _interrupted(view: RayView) -> Iterator[str]:
@@ -70,13 +71,13 @@ class Applying:
             self._tell(f"{target}: its new spec may interrupt it now")
 
     def watch(self, stop: threading.Event, look: Callable[[], Sequence[RayView]]) -> None:
-        """Report the clusters' progress until all are done, `stop`, or the end of the time."""
+        """Report the clusters' progress until all are done, `stop` is set, or the time is over."""
         reported = ""
         while not stop.is_set() and (remaining := self._until - datetime.now(UTC)) > timedelta():
             try:
                 views = look()
             except ApiError as error:
-                views, line = (), f"cannot read the clusters now: {one_line(error)}"
+                views, line = (), f"cannot read the clusters now: {collapsed(error)}"
             else:
                 line = "; ".join(map(_progress, views))
             if line != reported:
@@ -86,7 +87,7 @@ class Applying:
                 self._tell("ending: all is applied")
                 return
             stop.wait(min(_POLL, remaining).total_seconds())
-        self._tell("ending: asked to" if stop.is_set() else "ending: the time is over")
+        self._tell("ending: on request" if stop.is_set() else "ending: the time is over")
 
     def close(self) -> list[str]:
         """End the maintenance. Return the commands that undo the rest by hand; usually none."""

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from controllers.adapters.kube_api import ApiError, KubeApi
-from ebbtide.operate.api import CannotOperate, Target, find, items, one_line, readable
+from ebbtide.operate.api import CannotOperate, Target, find, items, readable
 from ebbtide.operate.objects import Document, at, rows_at
 from ebbtide.operate.status import NoStatus, from_pods
+from ebbtide.text.one_line import collapsed
 from ebbtide.vocabulary.documents import UnreadableConfig, load
 from ebbtide.vocabulary.labels import WORKLOADS
 from ebbtide.vocabulary.workloads import RayPolicy, WorkloadsConfig
@@ -42,7 +43,7 @@ class RayFacts:
     unread: Sequence[str] = ()
 
 
-def ray_config_of(api: KubeApi, namespace: str) -> WorkloadsConfig | None:
+def workloads_config_of(api: KubeApi, namespace: str) -> WorkloadsConfig | None:
     """Return the workload controller's document; None in a stack without one.
 
     Raises `ApiError`, and `CannotOperate` if it is malformed.
@@ -89,7 +90,7 @@ def _reports(api: KubeApi, namespace: str) -> tuple[list[Document], str]:
     try:
         document = from_pods(api, namespace, WORKLOADS)
     except (NoStatus, ApiError) as error:
-        return [], f"the workload controller does not answer: {one_line(error)}"
+        return [], f"the workload controller does not answer: {collapsed(error)}"
     rows = rows_at(document, "workloads")
     return rows, "" if rows else "the workload controller has looked at nothing yet"
 

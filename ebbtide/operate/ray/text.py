@@ -6,17 +6,18 @@ from rich.table import Table
 
 from ebbtide.operate.instants import spoken
 from ebbtide.operate.ray.facts import HEAD_GROUP
-from ebbtide.operate.ray.view import ABSENT, UNKNOWN, Drivers, Group, RayView, never_sleeps
+from ebbtide.operate.ray.view import ABSENT, UNKNOWN, Drivers, RayGroupView, RayView, never_sleeps
 from ebbtide.operate.wording import demand_text, ray_reason_text, reading_state
-from ebbtide.terminal import table
-from ebbtide.units.durations import format_duration, whole_minutes
+from ebbtide.text.durations import format_duration, whole_minutes
+from ebbtide.text.sheet import HUNDREDTHS, Cell, Sheet, left, right
+from ebbtide.text.terminal import sheet_table
 from ebbtide.vocabulary.workloads import Purpose
 
 _STATES = {
     ABSENT: "does not exist",
     UNKNOWN: "unknown",
     "empty": "has no spec yet, so it has no pods",
-    "suspending": "going to sleep: pods of it are still there",
+    "suspending": "going to sleep: some of its pods are still there",
 }
 _PURPOSES: Mapping[str, str] = {Purpose.REST: "", Purpose.SPEC: ", to take over a new spec"}
 _FIELDS_SHOWN = 8
@@ -30,7 +31,7 @@ def ray_lines(view: RayView, timezone: str) -> list[str]:
     if not view.drivers:
         lines.append("drivers  no pool of this stack drives it")
     lines.append(
-        f"demand   {number(view.desired)} workers wanted of Ray, {number(view.ready)} ready, "
+        f"demand   {number(view.desired)} workers wanted by Ray, {number(view.ready)} ready, "
         f"{number(view.available)} available"
     )
     lines += [f"held     {text}" for text in hold_lines(view, timezone)]
@@ -103,25 +104,30 @@ def pending_lines(view: RayView) -> list[str]:
 
 
 def group_table(view: RayView) -> Table:
-    columns = ("group", ">wanted", ">min", ">max", "pods", ">USD/hour", "note")
-    return table(columns, map(_row, (view.head, *view.groups)), fold=("pods", "note"))
+    columns = [
+        *left("group"),
+        *right("wanted", "min", "max"),
+        *left("pods", fold=True),
+        *right("USD/hour", unit=HUNDREDTHS, unknown=UNKNOWN),
+        *left("note", fold=True),
+    ]
+    return sheet_table(Sheet(columns=columns, rows=[_row(group) for group in (view.head, *view.groups)]))
 
 
-def _row(group: Group) -> Sequence[str]:
+def _row(group: RayGroupView) -> Sequence[Cell]:
     name, sizes = group.name, [number(size) for size in (group.wanted, group.min, group.max)]
     if name == HEAD_GROUP:
         name, sizes = "head", ["", "", ""]
-    usd = UNKNOWN if group.usd_per_hour is None else f"{group.usd_per_hour:.2f}"
     return [
         name,
         *sizes,
         pods_text(group),
-        usd,
+        group.usd_per_hour,
         "; ".join(filter(None, (_overdue(group), group.waits, group.unpriced))),
     ]
 
 
-def _overdue(group: Group) -> str:
+def _overdue(group: RayGroupView) -> str:
     """Return the idle workers that Ray's autoscaler keeps, and the cost of their group's nodes."""
     if not group.overdue:
         return ""
@@ -129,7 +135,7 @@ def _overdue(group: Group) -> str:
     return f"{group.overdue} idle and kept by Ray's autoscaler (kuberay#3738): {usd} an hour"
 
 
-def pods_text(group: Group) -> str:
+def pods_text(group: RayGroupView) -> str:
     if group.running is None:
         return UNKNOWN
     counts = ((group.running, "running"), (group.pending, "pending"), (group.ending, "ending"))

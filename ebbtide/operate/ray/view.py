@@ -1,6 +1,6 @@
 """An operator's view of a Ray cluster: the queue, the drivers, Ray's demand and its pods. Pure.
 
-None is unknown, and never stands for zero.
+None means unknown, never zero.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import cast
 
-from controllers.workloads.ray.clusters import Observed, observed
+from controllers.workloads.ray.clusters import ObservedRayCluster, observed
 from ebbtide.operate.objects import Document, annotations_of, at, labels_of, parse_instant, rows_at
 from ebbtide.operate.ray.facts import HEAD_GROUP, RAY_GROUP, RayFacts
 from ebbtide.prices import NoPrice, on_demand, spot_typical
+from ebbtide.text.one_line import collapsed
 from ebbtide.vocabulary.controller_config import ControllerConfig, PoolPolicy
 from ebbtide.vocabulary.holds import Hold, hold_of, hold_until
 from ebbtide.vocabulary.labels import APPLY_UNTIL, ASLEEP_FOR, WAKE_UNTIL
-from ebbtide.vocabulary.workloads import Sleep, When, sleep_of
+from ebbtide.vocabulary.workloads import Sleep, SleepWhen, sleep_of
 
 UNKNOWN, ABSENT = "unknown", "absent"
 _TYPE, _REGION = "node.kubernetes.io/instance-type", "topology.kubernetes.io/region"
@@ -35,7 +36,7 @@ class Drivers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class RayGroupView:
     """A group of workers, or the head: its requested replicas, its pods, and the cost of their nodes."""
 
     name: str
@@ -68,11 +69,11 @@ class RayView:
     wake_until: datetime | None
     apply_until: datetime | None
     drivers: tuple[Drivers, ...]
-    desired: int | None  # workers, by KubeRay
+    desired: int | None  # workers, as KubeRay reports them
     ready: int | None
     available: int | None
-    head: Group
-    groups: tuple[Group, ...]
+    head: RayGroupView
+    groups: tuple[RayGroupView, ...]
     pending: tuple[str, ...] | None  # fields of the spec that are applied when it sleeps
     later: tuple[str, ...]
     notes: tuple[str, ...]
@@ -143,7 +144,7 @@ def _suspended_since(cluster: Document | None) -> datetime | None:
 
 
 def _count(status: object, key: str) -> int | None:
-    """Read a count of KubeRay's status: it omits zeros, and has no status before its first reconciliation."""
+    """Read a count from KubeRay's status, which omits zeros and is absent before the first reconciliation."""
     if at(status, "observedGeneration") is None and at(status, "state") is None:
         return None
     return at(status, key) or 0
@@ -164,7 +165,7 @@ def _drivers(facts: RayFacts, name: str, config: ControllerConfig, document: Doc
     )
 
 
-def _specs(facts: RayFacts, cluster: Observed | None) -> Iterable[Document]:
+def _specs(facts: RayFacts, cluster: ObservedRayCluster | None) -> Iterable[Document]:
     """Return the spec's groups in order, then removed groups that still have pods."""
     specs = rows_at(cluster.spec if cluster else None, "workerGroupSpecs")
     names = {str(spec.get("groupName")) for spec in specs}
@@ -182,7 +183,7 @@ def is_ending(pod: Document) -> bool:
     return bool(at(pod, "metadata", "deletionTimestamp"))
 
 
-def _group(facts: RayFacts, spec: Document) -> Group:
+def _group(facts: RayFacts, spec: Document) -> RayGroupView:
     name = str(spec.get("groupName"))
     pods = pods_of(facts, name)
     living = [pod for pod in pods or () if not is_ending(pod)]
@@ -190,7 +191,7 @@ def _group(facts: RayFacts, spec: Document) -> Group:
     running = [pod for pod in living if at(pod, "status", "phase") == "Running"]
     usd, unpriced = _cost(facts, pods)
     known = pods is not None
-    return Group(
+    return RayGroupView(
         name=name,
         wanted=spec.get("replicas"),
         min=spec.get("minReplicas"),
@@ -209,7 +210,7 @@ def _group(facts: RayFacts, spec: Document) -> Group:
 
 
 def _idle_after(cluster: Document | None, spec: Document) -> timedelta | None:
-    """Return the group's own time-out, or that of all groups."""
+    """Return the group's own time-out, or else the cluster's."""
     seconds = spec.get("idleTimeoutSeconds")
     return _seconds(seconds if seconds is not None else at(cluster, "spec", "autoscalerOptions", "idleTimeoutSeconds"))
 
@@ -218,7 +219,7 @@ def why_pending(pod: Document) -> str:
     """Return the scheduler's or kubelet's reason why a pod does not run yet."""
     for condition in rows_at(pod, "status", "conditions"):
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return " ".join(str(condition.get("message") or condition.get("reason") or "not scheduled").split())
+            return collapsed(condition.get("message") or condition.get("reason") or "not scheduled")
     for status in (*rows_at(pod, "status", "initContainerStatuses"), *rows_at(pod, "status", "containerStatuses")):
         if reason := at(status, "state", "waiting", "reason"):
             return f"container {status.get('name')}: {reason}"
@@ -252,4 +253,4 @@ def node_price(node: Document | None) -> tuple[float | None, str]:
 
 
 def never_sleeps(view: RayView) -> bool:
-    return view.sleep is not None and view.sleep.when is When.NEVER
+    return view.sleep is not None and view.sleep.when is SleepWhen.NEVER

@@ -5,15 +5,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from controllers.adapters.kube_api import ApiError, KubeApi
-from ebbtide.monitoring.client import Answer, Prometheus, Unknown
+from ebbtide.monitoring.client import Answer, Prometheus, UnknownAnswer
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.monitoring.rules import Metrics
-from ebbtide.operate.api import CannotOperate, controller_config_of, items, one_line, readable
+from ebbtide.operate.api import CannotOperate, controller_config_of, items, readable
 from ebbtide.operate.objects import Document
 from ebbtide.operate.status import NoStatus, ServerView, from_pods, server_view
+from ebbtide.text.one_line import collapsed
 from ebbtide.vocabulary.controller_config import ControllerConfig
 
-NO_PROMETHEUS = Unknown("no Prometheus: the stack file has none (monitoring.prometheus), and --prometheus names none")
+NO_PROMETHEUS = UnknownAnswer(
+    "no Prometheus: the stack file has none (monitoring.prometheus), and --prometheus names none"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +40,10 @@ def top_facts(api: KubeApi, namespace: str, customer: str, prometheus: Prometheu
     except (ApiError, CannotOperate) as error:
         if isinstance(error, ApiError) and error.status == 0:
             raise
-        unread.append(f"pools and budgets: {one_line(error)}")
+        unread.append(f"pools and budgets: {collapsed(error)}")
     if config is not None and config.customer != customer:
         raise CannotOperate(
-            f"this cluster is of customer {config.customer}, and the stack of {customer}: wanted its context, "
+            f"this cluster belongs to customer {config.customer}, the stack to {customer}: wanted the stack's context, "
             "for example --context NAME",
             2,
         )
@@ -48,7 +51,7 @@ def top_facts(api: KubeApi, namespace: str, customer: str, prometheus: Prometheu
         try:
             status = from_pods(api, namespace)
         except (NoStatus, ApiError) as error:
-            unread.append(f"queues and reasons: the controller does not answer: {one_line(error)}")
+            unread.append(f"queues and reasons: the controller does not answer: {collapsed(error)}")
             server = readable("pools and budgets", unread, lambda: server_view(api, namespace, config, now))
     return TopFacts(
         now=now,
@@ -70,7 +73,7 @@ def _pods(api: KubeApi) -> list[Document]:
 def queries(metrics: Metrics) -> Mapping[str, tuple[str, str]]:
     """Return expressions, each with the metric that it depends on.
 
-    A calm cluster has no series of waits and evictions. Then a series without a label shows whether the source works:
+    A calm cluster has no series for waits and evictions. Then a series without a label shows whether the source works:
     0 if it can see, -1 if it cannot.
     """
     used = {

@@ -6,12 +6,23 @@ from datetime import timedelta, tzinfo
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ebbtide.operate.top.view import BudgetRow, GroupRow, PoolRow, Share, TopView
-from ebbtide.terminal import table
-from ebbtide.units.durations import short, whole_minutes
+from ebbtide.operate.top.view import GroupRow, PoolRow, Share, TopView
+from ebbtide.text.durations import short, whole_minutes
+from ebbtide.text.sheet import HUNDREDTHS, Cell, Sheet, left, right
+from ebbtide.text.terminal import sheet_table
 
-_POOLS = ("POOL", "QUEUES", ">WAITING", ">RUNNING", ">OLDEST", ">P95 1H", ">WORKERS", ">PENDING", "WHY")
-_NODES = ("NODES", "KIND", ">NUMBER", ">READY", ">CPU REQ", ">USED", ">MEM REQ", ">USED", ">GPU REQ", ">USED", ">$/H")
+_POOLS = (
+    *left("POOL"),
+    *left("QUEUES", fold=True),
+    *right("WAITING", "RUNNING", "OLDEST", "P95 1H", "WORKERS", "PENDING"),
+    *left("WHY", fold=True),
+)
+_NODES = (
+    *left("NODES", "KIND"),
+    *right("NUMBER", "READY", "CPU REQ", "USED", "MEM REQ", "USED", "GPU REQ", "USED"),
+    *right("$/H", unit=HUNDREDTHS, unknown="?"),
+)
+_BUDGETS = (*left("BUDGET", "STATE"), *left("WHY", fold=True))
 
 
 def top_text(view: TopView, zone: tzinfo, *, failed: str = "") -> RenderableType:
@@ -26,14 +37,14 @@ def _parts(view: TopView, zone: tzinfo, failed: str) -> Iterator[RenderableType]
     yield from (Text(line) for line in view.heads)
     if view.pools:
         yield Text("")
-        yield table(_POOLS, map(_pool, view.pools), fold=("QUEUES", "WHY"))
+        yield sheet_table(Sheet(columns=_POOLS, rows=[_pool(row) for row in view.pools]))
     if view.groups is not None:
         yield Text("")
-        yield table(_NODES, map(_group, view.groups))
+        yield sheet_table(Sheet(columns=_NODES, rows=[_group(row) for row in view.groups]))
         yield Text(f"pods without a node: {_number(view.pods_pending)}")
     if view.budgets:
         yield Text("")
-        yield table(("BUDGET", "STATE", "WHY"), map(_budget, view.budgets), fold=("WHY",))
+        yield sheet_table(Sheet(columns=_BUDGETS, rows=[(row.name, row.state, row.why) for row in view.budgets]))
     yield Text("")
     yield Text(f"evictions in the last hour: {_evictions(view)}")
     if view.notes:
@@ -55,20 +66,15 @@ def _pool(row: PoolRow) -> list[str]:
     ]
 
 
-def _group(row: GroupRow) -> list[str]:
+def _group(row: GroupRow) -> list[Cell]:
     shares = [cell for share in (row.cpu, row.memory, row.gpu) for cell in _share(share, row.nodes)]
-    money = "?" if row.dollars_per_hour is None else f"{row.dollars_per_hour:.2f}"
-    return [row.name or "(no group)", row.kind or "-", str(row.nodes), str(row.ready), *shares, money]
+    return [row.name or "(no group)", row.kind or "-", str(row.nodes), str(row.ready), *shares, row.dollars_per_hour]
 
 
 def _share(share: Share | None, nodes: int) -> list[str]:
     if share is None or not nodes:
         return ["-", "-"]
     return ["?" if part is None else f"{part * 100:.0f}%" for part in (share.requested, share.used)]
-
-
-def _budget(row: BudgetRow) -> list[str]:
-    return [row.name, row.state, row.why]
 
 
 def _evictions(view: TopView) -> str:

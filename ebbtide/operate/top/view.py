@@ -9,13 +9,13 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, cast
 
-from ebbtide.monitoring.client import Answer, Unknown
+from ebbtide.monitoring.client import Answer, UnknownAnswer
 from ebbtide.operate.objects import Document, at, labels_of, quantity, requested, rows_at
 from ebbtide.operate.status import BudgetState, PoolState
 from ebbtide.operate.status_text import head_lines, server_lines
 from ebbtide.operate.top.facts import TopFacts
 from ebbtide.operate.wording import counts_of, reason_text
-from ebbtide.units.durations import duration
+from ebbtide.text.durations import duration
 from ebbtide.vocabulary.labels import GPU_RESOURCE, NODE_GROUP, NODE_KIND
 
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
@@ -29,7 +29,7 @@ class PoolRow:
     waiting: int | None = None
     running: int | None = None
     oldest_wait: float | None = None  # seconds, of the head of the queue; None also if nothing waits
-    wait_p95: float | None = None  # seconds, of the same in the last hour; 0 if nothing waited
+    wait_p95: float | None = None  # seconds, of `oldest_wait` in the last hour; 0 if nothing waited
     workers: int | None = None
     wanted: int | None = None
     pending: int | None = None
@@ -81,7 +81,7 @@ Price = Callable[[str], float | None]
 
 
 def top_view(facts: TopFacts, customer: str, price: Price, groups: Sequence[str] = ()) -> TopView:
-    """Combine the facts; `groups` are those of the stack file, shown even without nodes."""
+    """Combine the facts; `groups` are the stack file's node groups, shown even without nodes."""
     return TopView(
         customer=customer,
         at=facts.now,
@@ -206,7 +206,7 @@ def _evictions(answer: Answer) -> dict[str, float] | None:
 
 
 def _by(answer: Answer, label: str) -> dict[str, float] | None:
-    if isinstance(answer, Unknown):
+    if isinstance(answer, UnknownAnswer):
         return None
     return {sample.labels.get(label, ""): sample.value for sample in answer}
 
@@ -233,7 +233,7 @@ def _notes(facts: TopFacts, price: Price) -> Iterator[str]:
     yield from _prices_missing(facts, price)
     why: dict[str, list[str]] = {}
     for name, answer in facts.measured.items():
-        if isinstance(answer, Unknown) and not (name == "used_gpus" and not _any_gpu(facts)):
+        if isinstance(answer, UnknownAnswer) and not (name == "used_gpus" and not _any_gpu(facts)):
             why.setdefault(answer.why, []).append(_MEASURED[name])
     yield from (f"{', '.join(names)}: {line}" for line, names in why.items())
     evictions = _by(facts.measured["evictions"], "workload")

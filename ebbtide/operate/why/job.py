@@ -1,8 +1,8 @@
 """Explain where a job is, and the state of its checkpoint.
 
-Redis knows, but is not reachable from outside the cluster. So a running worker is asked, which has Redis' address and
-password: `python -m ebbtide.jobs.checkpoints where JOB` in its container, with the operator's right to `pods/exec`.
-`job_facts` asks, `explain_job` turns the answer into lines and is pure.
+Redis knows, but is not reachable from outside the cluster. So `job_facts` asks a running worker, which has Redis'
+address and password: it runs `python -m ebbtide.jobs.checkpoints where JOB` in the worker's container, with the
+operator's right to `pods/exec`. `explain_job` turns the answer into lines and is pure.
 """
 
 import json
@@ -10,10 +10,12 @@ from datetime import UTC, datetime
 from typing import cast
 
 from controllers.adapters.kube_api import ApiError
-from ebbtide.operate.api import CannotOperate, OperatorApi, items, one_line
+from ebbtide.operate.api import CannotOperate, OperatorApi, items
 from ebbtide.operate.objects import Document, at, parse_instant, rfc3339
 from ebbtide.operate.why.pod_exec import run_in_pod
-from ebbtide.units.durations import whole_minutes
+from ebbtide.text.counts import several
+from ebbtide.text.durations import whole_minutes
+from ebbtide.text.one_line import collapsed
 from ebbtide.vocabulary.controller_config import ControllerConfig, PoolPolicy
 from ebbtide.vocabulary.labels import WORKLOAD
 
@@ -73,7 +75,7 @@ def _answer(api: OperatorApi, pool: PoolPolicy, pod: str, job: str) -> Document:
             raise ApiError(403, f"{str(error).rstrip(': ')}; {needed}") from error
         if error.status == 401:
             raise
-        raise _NoAnswer(one_line(error)) from error
+        raise _NoAnswer(collapsed(error)) from error
     if any(words in completed.message for words in _MISSING):
         raise _NoAnswer(f"its image has no ebbtide-jobs of this release ({completed.message})")
     try:
@@ -88,8 +90,8 @@ def _answer(api: OperatorApi, pool: PoolPolicy, pod: str, job: str) -> Document:
 def _existing(document: Document, job: str) -> Document:
     if document.get("rq") is None and document.get("checkpoint") is None:
         raise CannotOperate(
-            f"no job {job}: Redis knows no job of RQ and no checkpoint under this id. RQ forgets a job when its result "
-            "has lived its time; of a job of Celery or a list only its checkpoint is known",
+            f"no job {job}: Redis has neither an RQ job nor a checkpoint with this id. RQ forgets a job when its "
+            "result expires; for jobs of Celery and of lists, only the checkpoint is known",
             2,
         )
     return document
@@ -103,7 +105,7 @@ def explain_job(document: Document, config: ControllerConfig, now: datetime) -> 
 def _place(document: Document, config: ControllerConfig, now: datetime) -> str:
     job, rq = f"Job {document.get('job')}", document.get("rq")
     if rq is None:
-        return f"{job} is not one of RQ, or RQ has forgotten it: only its checkpoint is known."
+        return f"{job} is not an RQ job, or RQ has forgotten it: only its checkpoint is known."
     status, queue = at(rq, "status"), at(rq, "queue")
     pools = [pool.name for pool in config.pools if pool.source == "rq" and queue in pool.queues]
     source = f"queue {queue} of pool {pools[0]}" if pools else f"queue {queue}, which no pool reads"
@@ -133,7 +135,7 @@ def _checkpoint(document: Document, now: datetime) -> list[str]:
     deaths = int(at(checkpoint, "deaths") or 0)
     after = "since that save" if saved else "so far"
     if deaths:
-        lines.append(f"It ended hard {deaths} time{'s' if deaths > 1 else ''} {after}; the third time fails it.")
+        lines.append(f"It ended hard {several(deaths, 'time')} {after}; the third time fails it.")
     if at(checkpoint, "problem"):
         lines.append(f"The last problem: {at(checkpoint, 'problem')}.")
     return lines

@@ -1,7 +1,7 @@
-"""Explain why a node still exists: the node itself, its pods, its group, and what the autoscaler or Karpenter says.
+"""Explain why a node still exists: the node itself, its pods, its group, and the autoscaler's or Karpenter's state.
 
-Uses the API alone, with the operator's own rights, since the controller may not read nodes. `node_facts` reads raw
-objects, `explain_node` turns them into lines and is pure.
+Uses only the API server, with the operator's own rights, since the controller may not read nodes. `node_facts` reads
+raw objects; `explain_node` turns them into lines and is pure.
 """
 
 import re
@@ -36,8 +36,10 @@ from ebbtide.operate.why.node_pins import (
     rules_of,
 )
 from ebbtide.operate.why.ray import reasons_on_node
+from ebbtide.operate.wording import reason_text
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.units.durations import whole_minutes
+from ebbtide.text.durations import whole_minutes
+from ebbtide.text.one_line import collapsed
 from ebbtide.vocabulary.labels import CONTROLLER, GPU_RESOURCE, NODE_GROUP, NODE_KIND
 from ebbtide.vocabulary.node_pools import PATH
 
@@ -58,13 +60,13 @@ class NodeFacts:
     node: Item
     pods: Sequence[Item] = ()  # on this node
     budgets: Sequence[Item] = ()  # of every namespace
-    flags: Mapping[str, str] | None = None  # of the autoscaler's command line; None: not found
+    flags: Mapping[str, str] | None = None  # the autoscaler's command-line flags; None: not found
     autoscaler_status: str | None = None  # its ConfigMap `cluster-autoscaler-status`
     growth: Sequence[Item] = ()  # nodes whose creation delays the removal of this one: of its group, or of all groups
-    node_pool: Item | None = None  # of a node of Karpenter
+    node_pool: Item | None = None  # if Karpenter created the node
     window_reason: str = ""  # why flexible budgets are open or closed by the clock
-    ray: Mapping[str, str] = field(default_factory=dict[str, str])  # of Ray's pods: their cluster, and why they stay
-    owners: Mapping[str, str] = field(default_factory=dict[str, str])  # of adopted pods, each with its rule
+    ray: Mapping[str, str] = field(default_factory=dict[str, str])  # by Ray pod: its cluster, and why it stays
+    owners: Mapping[str, str] = field(default_factory=dict[str, str])  # by adopted pod: its owner and its rule
     unread: Sequence[str] = field(default=())  # parts that could not be read
 
 
@@ -199,7 +201,7 @@ def _short(facts: NodeFacts, pinning: Sequence[PodVerdict], own_reasons: Sequenc
     needed, remark = _unneeded_time(facts)
     recheck = _duration_of((facts.flags or {}).get("unremovable-node-recheck-timeout", "5m"))
     removal = f"the autoscaler removes it when it has found it unneeded for {whole_minutes(needed)}{remark}"
-    again = f"checks a node that had to stay again after {whole_minutes(recheck)}"
+    again = f"waits {whole_minutes(recheck)} before it rechecks a node that it could not remove"
     return f"{node}: nothing that is known here keeps it; {removal}, and {again}."
 
 
@@ -208,21 +210,20 @@ def _by_karpenter(facts: NodeFacts) -> bool:
 
 
 def _karpenter_reasons(facts: NodeFacts, verdicts: Sequence[PodVerdict]) -> list[str]:
-    """Return the reasons of its NodePool that keep a node of Karpenter."""
+    """Return the reasons why its NodePool keeps a Karpenter node."""
     disruption = at(facts.node_pool, "spec", "disruption")
+    window = reason_text(facts.window_reason)
     if at(disruption, "consolidateAfter") == "Never":
         return ["its NodePool removes no node to save cost: consolidateAfter is Never"]
     if _closed_for("Empty", disruption) and _closed_for("Underutilized", disruption):
-        return [f"its NodePool lets no node go now; {facts.window_reason}".rstrip("; ")]
+        return [f"its NodePool lets no node go now; {window}".rstrip("; ")]
     if not any(verdict.reasons or verdict.note == MAY_GO for verdict in verdicts):
         return []
     reasons: list[str] = []
     if at(disruption, "consolidationPolicy") == "WhenEmpty":
         reasons.append("it has pods, and its NodePool removes only empty nodes: consolidationPolicy is WhenEmpty")
     if _closed_for("Underutilized", disruption):
-        reasons.append(
-            f"it has pods, and its NodePool lets only empty nodes go now; {facts.window_reason}".rstrip("; ")
-        )
+        reasons.append(f"it has pods, and its NodePool lets only empty nodes go now; {window}".rstrip("; "))
     return reasons
 
 
@@ -244,7 +245,7 @@ def _node_pool_lines(facts: NodeFacts) -> list[str]:
 
 
 def node_reasons(facts: NodeFacts) -> list[str]:
-    """Return the reasons that keep the node independent of its pods."""
+    """Return the reasons that keep the node independently of its pods."""
     never = not is_on(facts.flags, "scale-down-enabled", default=True)
     return [
         *(["the autoscaler removes no node at all: scale-down-enabled is false"] if never else []),
@@ -289,7 +290,7 @@ def _too_full(facts: NodeFacts) -> list[str]:
 
 
 def _not_known(facts: NodeFacts) -> list[str]:
-    """Name the delays of the autoscaler that no object shows."""
+    """Name the autoscaler's delays that no object shows."""
     where = "its group" if _is_local(facts.flags) else "a group"
     failed = _duration_of((facts.flags or {}).get("scale-down-delay-after-failure", "3m"))
     deleted = _duration_of((facts.flags or {}).get("scale-down-delay-after-delete", "0s"))
@@ -383,7 +384,7 @@ def autoscaler_lines(facts: NodeFacts) -> list[str]:
         return []
     document = _status_document(facts)
     if at(document, "clusterWide") is None:
-        return [f"the autoscaler says: {' '.join(facts.autoscaler_status.split())[:200]}"]
+        return [f"the autoscaler says: {collapsed(facts.autoscaler_status)[:200]}"]
     statuses = [f"scale-down of the cluster: {at(document, 'clusterWide', 'scaleDown', 'status')}"]
     group = _group_status(facts)
     if group:
@@ -396,7 +397,7 @@ def autoscaler_lines(facts: NodeFacts) -> list[str]:
 
 
 def _duration_of(flag: str) -> timedelta:
-    """Parse a duration of the autoscaler's flags, as Go writes it; return the default if it is malformed."""
+    """Parse a duration in Go's format from the autoscaler's flags; return 10 min if it is malformed."""
     parts = _GO_PART.findall(flag)
     if flag == "0" or (parts and "".join(number + unit for number, unit in parts) == flag):
         return timedelta(seconds=sum(float(number) * _SECONDS[unit] for number, unit in parts))

@@ -1,17 +1,18 @@
 """Explain which pods pin a node, by the rules of whatever removes it: the cluster autoscaler, or Karpenter.
 
-Pure: raw objects of the API in, sentences out. The rules: DaemonSet, mirror and finished pods never pin;
-`safe-to-evict` overrides everything but a budget; then a pod pins if no controller would recreate it, or one of a kind
-that the autoscaler does not know, if it runs in kube-system without a budget, or if it keeps files on the node; and
-last if a budget allows no disruption.
-On Karpenter's nodes a pod pins by a budget, or by Karpenter's own annotation, which counts on pods of DaemonSets and
-on mirror pods, too (Karpenter 1.14, `ValidatePodsDisruptable`). Both programs also read an annotation of the node.
+Pure: raw objects of the API in, sentences out. The autoscaler's rules: DaemonSet, mirror and finished pods never pin;
+`safe-to-evict` overrides everything but a budget. A pod pins if it has no controller or a controller of a kind that the
+autoscaler does not know, if it runs in kube-system without a budget, if it keeps files on the node, or if a budget
+allows no disruption.
+On Karpenter's nodes a pod pins because of a budget or of Karpenter's own annotation, which counts on DaemonSet and
+mirror pods, too (Karpenter 1.14, `ValidatePodsDisruptable`). Both programs also read an annotation of the node.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from ebbtide.kube.taints import Taint, toleration_of
 from ebbtide.operate.objects import (
     annotations_of,
     at,
@@ -36,7 +37,7 @@ from ebbtide.recording.drainable import (
     local_volumes,
     pins,
 )
-from ebbtide.units.durations import read_duration
+from ebbtide.text.durations import read_duration
 from ebbtide.vocabulary.labels import CATEGORY, GPU_RESOURCE, NAMESPACE, WORKLOAD, Category
 
 MAY_GO = "may be evicted"
@@ -53,14 +54,14 @@ class Rules(AutoscalerRules):
     """Options of this cluster's autoscaler, or `karpenter`, which has none."""
 
     karpenter: bool = False
-    now: datetime | None = None  # None: unknown; an annotation with a duration never runs out
+    now: datetime | None = None  # None: unknown, so an annotation with a duration never expires
     window_reason: str = ""  # why flexible budgets are open or closed, if known
 
 
 def rules_of(
     node: Item | None, flags: Mapping[str, str] | None, *, now: datetime | None = None, window_reason: str = ""
 ) -> Rules:
-    """Return the rules that decide about the pods of this node. `flags` are those of the cluster autoscaler."""
+    """Return the rules that decide about the pods of this node. `flags` are the cluster autoscaler's."""
     return Rules(
         karpenter=bool(words_at(node, "metadata", "labels").get(NODE_POOL)),
         local_storage_pins=is_on(flags, "skip-nodes-with-local-storage", default=True),
@@ -72,13 +73,13 @@ def rules_of(
 
 
 def is_on(flags: Mapping[str, str] | None, name: str, *, default: bool) -> bool:
-    """Return the value of a switch of the autoscaler, which reads `1`, `t` and `True`, too."""
+    """Return the value of a boolean flag of the autoscaler, which also accepts `1`, `t` and `True`."""
     text = (flags or {}).get(name, "").lower()
     return text in ("1", "t", "true") if text else default
 
 
 def node_marks(node: Item, rules: Rules) -> list[str]:
-    """Return the annotation that keeps the node independent of its pods."""
+    """Return the annotation that keeps the node independently of its pods."""
     key = DO_NOT_DISRUPT if rules.karpenter else NO_SCALE_DOWN
     return [f"carries {key}: true"] if annotations_of(node).get(key) == "true" else []
 
@@ -121,7 +122,7 @@ def rule_of(pod: Item, budgets: Sequence[Item]) -> str:
 
 
 def judge(pod: Item, context: PodContext) -> PodVerdict:
-    """Decide if this pod keeps its node, and why."""
+    """Decide whether this pod keeps its node, and why."""
     name = pod_name(pod)
     rules, owner, note = context.rules, context.owners.get(name, ""), _of_the_node(pod) or MAY_GO
     if gone := _gone(pod):
@@ -144,12 +145,8 @@ def _of_the_node(pod: Item) -> str:
 
 def left_alone(pod: Item) -> bool:
     """Return True if Karpenter does not evict the pod when it removes the node, so that no budget matters."""
-    return _MIRROR in annotations_of(pod) or any(
-        toleration.get("key") in (None, "", DISRUPTED)
-        and toleration.get("effect") in (None, "", "NoSchedule")
-        and (toleration.get("operator") == "Exists" or (toleration.get("key") and not toleration.get("value")))
-        for toleration in rows_at(pod, "spec", "tolerations")
-    )
+    tolerations = map(toleration_of, rows_at(pod, "spec", "tolerations"))
+    return _MIRROR in annotations_of(pod) or Taint(DISRUPTED).tolerated_by(tolerations)
 
 
 def _gone(pod: Item) -> str:
@@ -227,7 +224,7 @@ def _why_closed(pod: Item, budget: Item, rules: Rules) -> str:
             if RAY_CLUSTER in labels:
                 return f"workers of Ray are not evicted{gpu}; Ray's autoscaler removes an idle one"
             if pool is None:
-                return f"workers are never evicted{gpu}; this one is of no pool, and goes when it has ended"
+                return f"workers are never evicted{gpu}; this one belongs to no pool, and goes when it has ended"
             return f"workers are not evicted now{gpu}; pool {pool} removes it when idle: ebbtide why pool {pool}"
         case Category.FIXED:
             return "fixed workloads are never evicted outside a maintenance: ebbtide maintenance"

@@ -11,8 +11,9 @@ from kubernetes.stream.ws_client import create_websocket  # pyright: ignore[repo
 from websocket import ABNF, WebSocketBadStatusException, WebSocketException
 
 from controllers.adapters.kube_api import ApiError
-from ebbtide.operate.api import OperatorApi, one_line
+from ebbtide.operate.api import OperatorApi
 from ebbtide.operate.objects import at, rows_at
+from ebbtide.text.one_line import collapsed
 
 PROTOCOL = "v4.channel.k8s.io"
 _OUT, _ERR, _VERDICT = 1, 2, 3  # channels: the first byte of each message
@@ -38,11 +39,11 @@ def run_in_pod(api: OperatorApi, pod_path: str, container: str, command: list[st
     except WebSocketBadStatusException as error:
         raise ApiError(error.status_code, _message(error)) from error
     except (WebSocketException, OSError) as error:
-        raise ApiError(0, f"{pod_path}/exec: {one_line(error)}") from error
+        raise ApiError(0, f"{pod_path}/exec: {collapsed(error)}") from error
     try:
         output = _read(stream)
     except (WebSocketException, OSError) as error:
-        raise ApiError(0, f"{pod_path}/exec: {one_line(error)}") from error
+        raise ApiError(0, f"{pod_path}/exec: {collapsed(error)}") from error
     finally:
         stream.shutdown()
     if _VERDICT not in output:
@@ -85,4 +86,4 @@ def _exit_code(verdict: bytes) -> tuple[int | None, str]:
     for cause in rows_at(status, "details", "causes"):
         if cause.get("reason") == "ExitCode" and str(cause.get("message")).isdecimal():
             return int(str(cause["message"])), ""
-    return None, " ".join(str(at(status, "message") or "no reason given").split())
+    return None, collapsed(at(status, "message") or "no reason given")

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from controllers.adapters.kube_api import ApiError, KubeApi
-from ebbtide.operate.api import CannotOperate, budget_path, deployment_path, find, one_line
+from ebbtide.operate.api import CannotOperate, budget_path, deployment_path, find
 from ebbtide.operate.instants import spoken
 from ebbtide.operate.objects import (
     Document,
@@ -17,7 +17,9 @@ from ebbtide.operate.objects import (
 )
 from ebbtide.operate.status import NoStatus, from_pods, from_url, hold_text
 from ebbtide.operate.wording import demand_text, reading_state, reason_text
-from ebbtide.units.durations import whole_minutes
+from ebbtide.text.counts import several
+from ebbtide.text.durations import whole_minutes
+from ebbtide.text.one_line import collapsed
 from ebbtide.vocabulary.controller_config import ControllerConfig, PoolPolicy
 from ebbtide.vocabulary.labels import MAINTENANCE_UNTIL
 
@@ -27,7 +29,7 @@ def status_or_reason(api: KubeApi, namespace: str, url: str) -> tuple[Document, 
     try:
         return (from_url(url) if url else from_pods(api, namespace)), ""
     except (NoStatus, ApiError) as error:
-        return {}, one_line(error)
+        return {}, collapsed(error)
 
 
 def explain_pool(api: KubeApi, config: ControllerConfig, name: str, document: Document) -> list[str]:
@@ -91,7 +93,7 @@ def pool_lines(policy: PoolPolicy, row: Document | None, item: Document | None, 
 
 
 def _bounds(policy: PoolPolicy) -> str:
-    capacity = f"{policy.jobs_per_worker} job{'s' if policy.jobs_per_worker > 1 else ''} per worker"
+    capacity = f"{several(policy.jobs_per_worker, 'job')} per worker"
     limit = f", at most {policy.growth_per_minute} more a minute" if policy.growth_per_minute else ""
     stop = "" if policy.safe_stop else "; no safe stop is declared"
     sizes, window = f"{policy.min_workers} to {policy.max_workers}", whole_minutes(policy.stabilization_window)
@@ -131,4 +133,4 @@ def _reason_sentence(row: Document) -> str:
 
 
 def _allows(allowed: int) -> str:
-    return "no pod of it may be evicted now" if not allowed else f"{allowed} of its pods may be evicted now"
+    return "none of its pods may be evicted now" if not allowed else f"{allowed} of its pods may be evicted now"

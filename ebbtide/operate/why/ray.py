@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from controllers.adapters.kube_api import ApiError, KubeApi
-from ebbtide.operate.api import CannotOperate, one_line
+from ebbtide.operate.api import CannotOperate
 from ebbtide.operate.objects import Document, at, labels_of
-from ebbtide.operate.ray.facts import HEAD_GROUP, RAY_GROUP, RayFacts, ray_config_of, ray_facts
+from ebbtide.operate.ray.facts import HEAD_GROUP, RAY_GROUP, RayFacts, ray_facts, workloads_config_of
 from ebbtide.operate.ray.text import drivers_text, hold_lines, pending_lines, state_text
-from ebbtide.operate.ray.view import Drivers, Group, RayView, is_ending, never_sleeps, ray_view, why_pending
-from ebbtide.units.durations import format_duration, whole_minutes
+from ebbtide.operate.ray.view import Drivers, RayGroupView, RayView, is_ending, never_sleeps, ray_view, why_pending
+from ebbtide.text.counts import several, verb
+from ebbtide.text.durations import format_duration, whole_minutes
+from ebbtide.text.one_line import collapsed
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.workloads import Wake
 
@@ -23,21 +25,21 @@ _SHOWN = 8  # workers; further ones are only counted
 
 
 @dataclass(frozen=True, slots=True)
-class RayCluster:
+class ExplainedRayCluster:
     facts: RayFacts
     view: RayView
 
 
 def read_clusters(
     api: KubeApi, namespace: str, config: ControllerConfig, document: Document | None, now: datetime
-) -> list[RayCluster]:
+) -> list[ExplainedRayCluster]:
     """Read all Ray clusters of the stack. Raises `ApiError` and `CannotOperate`."""
-    clusters = ray_facts(api, ray_config_of(api, namespace), now)
-    return [RayCluster(facts, ray_view(facts, config, document)) for facts in clusters]
+    clusters = ray_facts(api, workloads_config_of(api, namespace), now)
+    return [ExplainedRayCluster(facts, ray_view(facts, config, document)) for facts in clusters]
 
 
-def explain_ray(clusters: Sequence[RayCluster], name: str, timezone: str) -> list[str]:
-    """Return sentences for the name of a cluster or of one of its pods. Raises `CannotOperate` for another."""
+def explain_ray(clusters: Sequence[ExplainedRayCluster], name: str, timezone: str) -> list[str]:
+    """Return sentences for the name of a cluster or of one of its pods. Raises `CannotOperate` for any other name."""
     for cluster in clusters:
         view = cluster.view
         if view.name == name:
@@ -53,7 +55,7 @@ def _role(pod: Document) -> str:
     return "the head" if group == HEAD_GROUP else f"a worker of group {group}"
 
 
-def _cluster_lines(cluster: RayCluster, timezone: str) -> Iterator[str]:
+def _cluster_lines(cluster: ExplainedRayCluster, timezone: str) -> Iterator[str]:
     view = cluster.view
     yield f"Ray cluster {view.name}: {state_text(view, timezone)}."
     yield from (f"An operator asked: {text}." for text in hold_lines(view, timezone))
@@ -76,7 +78,7 @@ def why_pod(view: RayView, pod: Document, timezone: str) -> str:
         seconds = at(pod, "metadata", "deletionGracePeriodSeconds") or 0
         return f"it is terminating, and has up to {max(1, int(seconds) // 60)} min to end its tasks"
     if view.state in ("suspending", "asleep"):
-        return f"the cluster goes to sleep, and it with it: {state_text(view, timezone)}"
+        return f"the cluster goes to sleep, and this pod with it: {state_text(view, timezone)}"
     if at(pod, "status", "phase") == "Pending":
         return f"it does not run yet: {why_pending(pod)}"
     if name == HEAD_GROUP:
@@ -85,7 +87,7 @@ def why_pod(view: RayView, pod: Document, timezone: str) -> str:
     return "; ".join([_why_worker(view, group), *_cluster_holds(view)])
 
 
-def _why_worker(view: RayView, group: Group | None) -> str:
+def _why_worker(view: RayView, group: RayGroupView | None) -> str:
     if group is None or group.max is None:
         return "its group is gone from the spec, and it goes when Ray finds it idle"
     limit = f"after {format_duration(group.idle_after)} without tasks" if group.idle_after is not None else "when idle"
@@ -116,7 +118,9 @@ def driver_lines(view: RayView, drivers: Drivers) -> Iterator[str]:
     """Yield what jobs of this pool wait for, from the driver to the last pod."""
     yield f"Drivers {drivers_text(drivers)}."
     if drivers.wanted is not None and drivers.ready is not None and drivers.ready < drivers.wanted:
-        yield f"{drivers.wanted - drivers.ready} drivers do not run yet: ebbtide why pool {drivers.pool}."
+        missing = drivers.wanted - drivers.ready
+        do = verb(missing, "does", "do")
+        yield f"{several(missing, 'driver')} {do} not run yet: ebbtide why pool {drivers.pool}."
     elif drivers.max is not None and drivers.ready == drivers.max:
         yield f"All {drivers.max} drivers that its max allows are there: a job waits until one of them is free."
     if view.state in ("asleep", "suspending"):
@@ -126,16 +130,18 @@ def driver_lines(view: RayView, drivers: Drivers) -> Iterator[str]:
         )
         yield f"A driver waits for the head: {view.name} is {view.state}; {remedy}."
     elif view.head.running == 0:
-        why = view.head.waits or "there is no pod of it yet"
+        why = view.head.waits.removesuffix(".") or "it has no pod yet"
         yield f"A driver waits for the head, which does not run: {why}."
     for group in view.groups:
         if group.max is not None and group.wanted is not None and group.max and group.wanted >= group.max:
             yield f"Group {group.name} is at its max of {group.max}: further tasks wait for a free worker."
         if group.pending:
-            yield f"Group {group.name}: {group.pending} pods do not run yet: {group.waits}."
+            waits = group.waits.removesuffix(".")  # Kubernetes ends its sentence
+            do = verb(group.pending, "does", "do")
+            yield f"Group {group.name}: {several(group.pending, 'pod')} {do} not run yet: {waits}."
 
 
-def job_lines(document: Document, config: ControllerConfig, clusters: Sequence[RayCluster]) -> list[str]:
+def job_lines(document: Document, config: ControllerConfig, clusters: Sequence[ExplainedRayCluster]) -> list[str]:
     """Return what a waiting or just started job waits for, if its pool drives a Ray cluster."""
     rq = document.get("rq")
     if at(rq, "status") not in ("queued", "started"):
@@ -167,9 +173,9 @@ def reasons_on_node(
 
 def clusters_or_reason(
     api: KubeApi, namespace: str, config: ControllerConfig, now: datetime
-) -> tuple[list[RayCluster], str]:
+) -> tuple[list[ExplainedRayCluster], str]:
     """Return the clusters, or why they are unknown: a job can be explained without them."""
     try:
         return read_clusters(api, namespace, config, None, now), ""
     except (ApiError, CannotOperate) as error:
-        return [], one_line(error)
+        return [], collapsed(error)

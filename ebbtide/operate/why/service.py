@@ -5,12 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from controllers.adapters.kube_api import ApiError, KubeApi
-from controllers.workloads.floors.calendar import FloorNow, floor_at
-from ebbtide.operate.api import CannotOperate, one_line
+from controllers.workloads.floors.calendar import PodFloorNow, floor_at
+from ebbtide.operate.api import CannotOperate
 from ebbtide.operate.objects import Document, at, rows_at
-from ebbtide.operate.ray.facts import ray_config_of
+from ebbtide.operate.ray.facts import workloads_config_of
 from ebbtide.operate.ray.view import why_pending
-from ebbtide.operate.services import ServiceFacts, Variant, conditions, services_of
+from ebbtide.operate.services import ServiceFacts, VariantObjects, conditions, services_of
+from ebbtide.text.counts import verb
+from ebbtide.text.one_line import collapsed
 from ebbtide.vocabulary.windows import BusinessHours
 from ebbtide.vocabulary.workloads import WorkloadsConfig
 
@@ -28,24 +30,24 @@ _WHY = {
 def floors_config(api: KubeApi, namespace: str) -> tuple[WorkloadsConfig | None, str]:
     """Return the workload controller's config, or why it is unknown; neither in a stack without one."""
     try:
-        return ray_config_of(api, namespace), ""
+        return workloads_config_of(api, namespace), ""
     except (ApiError, CannotOperate) as error:
-        return None, f"floors: {one_line(error)}"
+        return None, f"floors: {collapsed(error)}"
 
 
 def floor_line(config: WorkloadsConfig | None, pods: str, least: int | None, now: datetime) -> str:
-    """Explain the floor, or where to read about sleep; empty for pods with neither. `least` is the field's value."""
+    """Explain the floor, or where to read about sleep; empty for pods with neither. `least` is the autoscaler's min."""
     if config is not None and any(policy.name == pods for policy in config.sleepers):
         return f"it sleeps outside business hours: ebbtide why workload {pods}"
     policy = next((floor for floor in config.floors if floor.name == pods), None) if config is not None else None
     if config is None or policy is None:
         return ""
     floor = floor_at(now, policy, config.hours)
-    differs = "" if least in (None, floor.pods) else f"; its autoscaler says {least}: ask ebbtide status"
+    differs = "" if least in (None, floor.pods) else f"; its autoscaler has {least}: see ebbtide status"
     return f"floor: {floor.pods}{_until(floor, config.hours)}, {_WHY[floor.reason]}{differs}"
 
 
-def _until(floor: FloorNow, hours: BusinessHours) -> str:
+def _until(floor: PodFloorNow, hours: BusinessHours) -> str:
     return "" if floor.until is None else f" until {hours.local(floor.until):%a %d %b %H:%M} ({hours.timezone})"
 
 
@@ -98,7 +100,7 @@ def service_lines(facts: ServiceFacts, floors: Mapping[str, str]) -> Iterator[st
     yield from route_lines(facts)
 
 
-def pods_text(variant: Variant) -> str:
+def pods_text(variant: VariantObjects) -> str:
     if variant.replicas is None:
         return "its pods do not exist"
     least, most = at(variant.hpa, "spec", "minReplicas"), at(variant.hpa, "spec", "maxReplicas")
@@ -107,16 +109,16 @@ def pods_text(variant: Variant) -> str:
     return f"{variant.replicas} pods, {variant.ready} ready{desired}{bounds}"
 
 
-def limits_of(variant: Variant) -> Iterator[str]:
+def limits_of(variant: VariantObjects) -> Iterator[str]:
     """Yield what keeps the number from following the load; nothing if all is well."""
     yield from _of_keda(variant)
     reported = conditions(variant.hpa)
     if variant.hpa is None and variant.scaled is None:
-        yield "no autoscaler: the number is that of the stack file"
+        yield "no autoscaler: the stack file sets the number"
     elif variant.hpa is None:
         yield "KEDA has not made its HPA yet"
     elif not reported:
-        yield "the HPA has not looked yet"
+        yield "the HPA has not evaluated its metrics yet"
     able, active, limited = (reported.get(kind, {}) for kind in ("AbleToScale", "ScalingActive", "ScalingLimited"))
     if able.get("status") == "False" and able.get("reason") not in HOLDS:
         yield f"it cannot be scaled: {_message(able)}"
@@ -128,10 +130,11 @@ def limits_of(variant: Variant) -> Iterator[str]:
     if limited.get("status") == "True":
         yield HOLDS.get(str(limited.get("reason"))) or _message(limited)
     if variant.pending:
-        yield f"{len(variant.pending)} of its pods do not run yet: {why_pending(variant.pending[0])}"
+        do = verb(len(variant.pending), "does", "do")
+        yield f"{len(variant.pending)} of its pods {do} not run yet: {why_pending(variant.pending[0])}"
 
 
-def _of_keda(variant: Variant) -> Iterator[str]:
+def _of_keda(variant: VariantObjects) -> Iterator[str]:
     reported = conditions(variant.scaled)
     if reported.get("Ready", {}).get("status") == "False":
         yield f"KEDA cannot read a trigger: {_message(reported['Ready'])}"
@@ -140,10 +143,10 @@ def _of_keda(variant: Variant) -> Iterator[str]:
     if reported.get("Paused", {}).get("status") == "True":
         yield "an operator paused KEDA's ScaledObject"
     if variant.scaled is not None and not reported:
-        yield "KEDA has not looked at its ScaledObject: is its operator there?"
+        yield "KEDA has not processed its ScaledObject: is its operator there?"
 
 
-def _metrics(variant: Variant) -> Iterator[str]:
+def _metrics(variant: VariantObjects) -> Iterator[str]:
     """Yield each metric with its value and target."""
     now = {_key(metric): metric for metric in rows_at(variant.hpa, "status", "currentMetrics")}
     triggers = [str(row.get("name") or row.get("type")) for row in rows_at(variant.scaled, "spec", "triggers")]
@@ -228,4 +231,4 @@ def rows_of(facts: Sequence[ServiceFacts]) -> Iterator[tuple[str, str, str, str,
 
 
 def _message(condition: Document) -> str:
-    return " ".join(str(condition.get("message") or condition.get("reason") or "").split())
+    return collapsed(condition.get("message") or condition.get("reason") or "")

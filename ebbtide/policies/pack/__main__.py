@@ -16,9 +16,10 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Protocol, TypeAlias, cast
 
+from ebbtide.findings import Severity
 from ebbtide.policies import RULES, judge
 from ebbtide.policies.engine import EngineInputs, EngineResource, inputs_of, resources_of, stack_named_in
-from ebbtide.policies.rule import PolicyResult, Rule, Severity
+from ebbtide.policies.rule import PolicyResult, Rule
 from ebbtide.recording.resources import display_name
 from ebbtide.recording.values import mapping
 from ebbtide.settings import StackInvalid
@@ -31,7 +32,7 @@ Report: TypeAlias = Callable[[str, str | None], None]
 _CONFIG = "PULUMI_CONFIG"
 _NO_CONFIG = f"no rule was judged: wanted the stack's config as JSON in {_CONFIG}, as Pulumi passes it on, found none"
 _CONFIG_LAW = "the stack's config can be read; without it no rule is judged"
-_INPUTS_LAW = "keeps what each resource is declared as, for the rules to read; reports nothing"
+_INPUTS_LAW = "keeps the declared inputs of each resource, for the rules to read; reports nothing"
 _JUDGED_LAW = "every rule can be judged"
 
 
@@ -84,16 +85,16 @@ class Judgement:
     def rule(self, args: Arguments, report: Report, *, rule: Rule) -> None:
         self._judge(args.resources)
         for result in self._results:
-            if result.id == rule.id and result.severity is rule.severity and not result.excepted:
-                report(f"{result.resource}: {result.reason}", self._urns.get(result.resource))
+            if result.code == rule.code and result.severity is rule.severity and not result.excepted:
+                report(f"{result.resource}: {result.text}", self._urns.get(result.resource))
 
     def faults(self, args: Arguments, report: Report) -> None:
         """Report faults of rules: results whose severity is not that of their rule."""
         self._judge(args.resources)
-        severities = {rule.id: rule.severity for rule in RULES}
+        severities = {rule.code: rule.severity for rule in RULES}
         for result in self._results:
-            if result.severity is not Severity.NOTE and result.severity is not severities[result.id]:
-                report(f"{result.id}: {result.reason}", None)
+            if result.severity is not Severity.NOTE and result.severity is not severities[result.code]:
+                report(f"{result.code}: {result.text}", None)
 
     def _judge(self, engine_resources: Sequence[EngineResource]) -> None:
         """Judge once for all policies, since each receives the same resources."""
@@ -107,8 +108,8 @@ class Judgement:
             self._trouble = _NO_CONFIG
             return
         try:
-            beside = files_in(project_root() / STACKS)
-            settings = settings_of_texts(texts, stack=stack, file=f"config of {stack}", beside=beside)
+            reader = files_in(project_root() / STACKS)
+            settings = settings_of_texts(texts, stack=stack, file=f"config of {stack}", reader=reader)
         except StackInvalid as invalid:
             self._trouble = str(invalid)
             return
@@ -134,8 +135,8 @@ def main() -> None:
 def _policy(sdk: Sdk, rule: Rule, judgement: Judgement) -> object:
     levels = sdk.EnforcementLevel
     level = levels.MANDATORY if rule.severity is Severity.BLOCKING else levels.ADVISORY
-    description = f"{rule.law}. Fix: {rule.fix} ({rule.source})"
-    return sdk.StackValidationPolicy(rule.id, description, partial(judgement.rule, rule=rule), level)
+    description = f"{rule.title}. Fix: {rule.remedy} ({rule.source})"
+    return sdk.StackValidationPolicy(rule.code, description, partial(judgement.rule, rule=rule), level)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The cost of a month before and after a change, line by line, and the confidence in the figures.
 
-A total lacks the lines without a price: it is shown as "at least", and no difference of such totals is claimed.
+If lines lack a price, the total is shown as "at least", and without a difference between the sides.
 
 Business hours: a stack file states node-hours per month, not when they fall. Their split is bounded: at any time a
 group has at least `min` and at most `max` nodes. If the bounds settle the split, as for groups of constant size, it is
@@ -48,7 +48,7 @@ class _Side:
 
 
 def compare_costs(before: StackSettings | None, after: StackSettings, day: date) -> CostComparison:
-    """`day`: support of the cluster's version is judged then; the mean month has its year's holidays and weekdays."""
+    """`day` decides the support of the cluster's version, and its year the weekdays and holidays of the mean month."""
     new = _side(after, day)
     old = None if before is None else _side(before, day)
     sides = [side for side in (old, new) if side is not None]
@@ -185,7 +185,7 @@ def _cost_open(rate: GroupRate, node_hours: float, open_hours: float) -> float:
 
 
 def _split(side: _Side) -> tuple[float, float] | None:
-    """Dollars of the stated usage in business hours and outside them; None if the bounds do not settle them."""
+    """Dollars of the stated usage in business hours and outside them; None if the bounds are too far apart."""
     total = side.total.at_usage
     if total is None or side.open_usd is None:
         return None
@@ -198,13 +198,13 @@ def _split(side: _Side) -> tuple[float, float] | None:
 
 def _confidence(after: StackSettings, new: _Side, lines: Sequence[GroupCost], year: int) -> list[str]:
     if after.cluster.context is not None:
-        return ["not estimated: what the nodes of an existing cluster cost is not known here"]
+        return ["not estimated: the cost of an existing cluster's nodes is not known here"]
     parts = ["list prices before tax"]
     if any("-no-upfront" in line.assumption for line in lines):
         derived = "plan rates derived from the discounts of reserved instances"
         parts.append(derived if plans_are_derived(after.region) else "AWS's own plan rates")
     if any(line.assumption.startswith(SPOT) for line in lines):
-        parts.append("spot at the mean saving of a month, which zones and days differ from widely")
+        parts.append("spot at a month's mean saving; zones and days differ widely")
     parts += [*_unpriced(new, after.region), *not_in_figures(after)]
     parts += [*about_cron_jobs(after, year), *about_adopted_pods(after)]
     return [*parts, *_about_usage(after.costs.expected_node_hours, after.node_groups, new)]

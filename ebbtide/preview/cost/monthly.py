@@ -9,8 +9,8 @@ interface endpoints, the key of the cluster's secrets, the queues' volume or Ela
 stateful services, which are billed by size.
 
 Left out because they depend on use: data through the NAT gateway and between zones, logs, and volumes that the
-customer's own objects claim. Load balancers and snapshots have no price in the tables; `not_in_figures` names those of
-the stack. Pure: list prices from the shipped tables, no clock (the day is an argument) and no cloud.
+customer's own objects claim. Load balancers and snapshots have no price in the tables; `not_in_figures` lists the
+stack's. Pure: list prices from the shipped tables, no clock (the day is an argument) and no cloud.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,8 +37,8 @@ from ebbtide.settings.sections.eks_versions import STANDARD_SUPPORT_UNTIL
 from ebbtide.settings.sections.network import called_services
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.redis import RedisKind
-from ebbtide.units.money import HOURS_PER_MONTH as HOURS_PER_MONTH
-from ebbtide.units.money import dollars
+from ebbtide.text.money import HOURS_PER_MONTH as HOURS_PER_MONTH
+from ebbtide.text.money import dollars
 
 SPOT = "spot, typical"
 _ON_DEMAND = PricingAssumption.ON_DEMAND.value
@@ -72,8 +72,8 @@ def group_costs(
     """The lines of the estimate: node groups in the file's order, their disks, then the fixed lines.
 
     Empty for an existing cluster, whose nodes' cost is not known here. `node_hours` are per month and group, such as
-    those of a replay; default: `costs.expectedNodeHours`. `day` decides whether the cluster's version has standard
-    support, or costs what extended support does.
+    a replay's; default: `costs.expectedNodeHours`. `day` decides whether the cluster's version has standard support or
+    the higher price of extended support.
     """
     if settings.cluster.context is not None:
         return ()
@@ -88,12 +88,12 @@ def unpriced(lines: Sequence[GroupCost]) -> list[str]:
 
 
 def price_hint(lines: Sequence[GroupCost], region: str) -> str:
-    """Return how to price the lines without a price; "" if no table has theirs: volumes of own storage classes."""
+    """Return how to add missing prices; "" if no table can have them, as for volumes of other storage classes."""
     return how_to_price(region) if any(line.usd_at_min is None and line.assumption for line in lines) else ""
 
 
 def sum_known(lines: Sequence[GroupCost], amount_of: Callable[[GroupCost], float | None]) -> float | None:
-    """Add up the lines that have a price; None if none has one, or if one of them has no such amount."""
+    """Add up the lines that have a price; None if no line has a price, or if a priced line lacks this amount."""
     amounts = [amount_of(line) for line in lines if line.usd_at_min is not None]
     known = [amount for amount in amounts if amount is not None]
     return sum(known) if known and len(known) == len(amounts) else None
@@ -109,7 +109,7 @@ def not_in_figures(settings: StackSettings) -> tuple[str, ...]:
 def _tier(settings: StackSettings) -> Iterator[str]:
     tier = settings.cluster.control_plane_tier
     if tier is not ControlPlaneTier.STANDARD:
-        yield f"without the control plane's {tier.value}, which AWS bills by the hour beside the cluster's fee"
+        yield f"without the control plane's {tier.value}, which AWS bills by the hour in addition to the cluster's fee"
 
 
 def _balancers(settings: StackSettings) -> Iterator[str]:
@@ -117,7 +117,7 @@ def _balancers(settings: StackSettings) -> Iterator[str]:
     exposed += ["the gateway"] if any(service.route is not None for service in settings.services.values()) else []
     if exposed:
         several = f"{len(exposed)} network load balancers" if len(exposed) > 1 else "a network load balancer"
-        yield f"without {several} ({', '.join(exposed)}), which AWS bills by the hour and by what passes"
+        yield f"without {several} ({', '.join(exposed)}), which AWS bills by the hour and by traffic"
 
 
 def _snapshots(settings: StackSettings) -> Iterator[str]:
@@ -128,7 +128,7 @@ def _snapshots(settings: StackSettings) -> Iterator[str]:
         if volume.snapshots is not None
     ]
     if taken:
-        yield f"without the snapshots of {', '.join(taken)}, which AWS bills by what has changed between them"
+        yield f"without the snapshots of {', '.join(taken)}, which AWS bills by changed data"
 
 
 def disk_usd_per_node_hour(settings: StackSettings, group: NodeGroupSettings) -> float:
@@ -168,11 +168,11 @@ def _group(name: str, group: NodeGroupSettings, settings: StackSettings, used: f
 
 
 def _range(group: NodeGroupSettings, rates: Sequence[GroupRate]) -> str:
-    """Return the costs of a Karpenter group of several types; the table has the dearest."""
+    """Return the cost range of a Karpenter group with several types; the table shows the most expensive one."""
     least, most = (_month(end(rates, key=_above), group.max * HOURS_PER_MONTH) for end in (min, max))
     if not group.by_karpenter or least is None or most is None or least == most:
         return ""
-    return f"{dollars(least)} to {dollars(most)} at max, by the types that Karpenter chooses"
+    return f"{dollars(least)} to {dollars(most)} at max, depending on the types that Karpenter chooses"
 
 
 def _above(rate: GroupRate) -> float:
@@ -190,7 +190,7 @@ def _without_rate(group: NodeGroupSettings, settings: StackSettings) -> list[str
 
 
 def _disks(settings: StackSettings, stated: Mapping[str, float]) -> GroupCost:
-    """Only the size of gp3 disks: 3,000 operations and 125 MB a second are included, and no stack requests more.
+    """Price only the size of gp3 disks: 3,000 operations and 125 MB a second are included, and no stack requests more.
 
     Source: aws/agent-toolkit-for-aws, `aws-billing-and-cost-management/references/ebs-optimization.md`.
     """
@@ -212,7 +212,7 @@ def _disks(settings: StackSettings, stated: Mapping[str, float]) -> GroupCost:
         usd_at_max=at_max,
         usd_at_usage=at_usage,
         node_hours=None,
-        assumption="gp3, for as long as the nodes",
+        assumption="gp3, while the nodes exist",
         approximate=False,
         price_date=price_date(settings.region).services,
         note=note,
@@ -250,7 +250,7 @@ def _purchase(group: NodeGroupSettings, settings: StackSettings, *, planned: boo
 def _control_plane(settings: StackSettings, day: date) -> tuple[str, str]:
     """Return the item of the price table, and the assumption.
 
-    EKS upgrades a cluster with standard support when that ends; one with extended support stays, for the higher price.
+    When standard support ends, EKS upgrades the cluster, unless it has extended support: then the price rises.
     """
     until = STANDARD_SUPPORT_UNTIL.get(settings.cluster.version)
     if settings.cluster.support_type is SupportType.EXTENDED and until is not None and until < day:
@@ -308,7 +308,7 @@ def _unpriced_volumes(settings: StackSettings) -> Iterator[GroupCost]:
             _several(f"service volume of class {class_}", number),
             None,
             price_date(settings.region).services,
-            note=f"not priced: what volumes of class {class_} cost is not known here",
+            note=f"not priced: the cost of volumes of class {class_} is not known here",
             assumption="",
         )
 

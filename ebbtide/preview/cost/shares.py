@@ -1,24 +1,22 @@
-"""The share of its nodes that a part of the stack uses: services, cron jobs and adopted pods. Shares are never added to
-the nodes' cost.
+"""Shares of the nodes' cost that services, cron jobs and adopted pods use. The nodes' cost includes them.
 
-A cron job's share: the part of a node that each run uses, added up over a year as if every node were full. The cost of
-a node before and after a run is not in it. Overlapping runs count separately, except where the concurrency policy
-forbids them: then the runs fill at most the entire time.
+A cron job's share adds up, over a year, the part of a node that each run uses, as if every node were full. It leaves
+out the cost of a node before and after a run. Overlapping runs count separately; if the concurrency policy forbids
+overlaps, the runs take no more than the entire year.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 
+from ebbtide.settings.capacity.packing import adopted_nodes, groups_of
+from ebbtide.settings.capacity.placement import copies, node_of, pod_size, pod_usd_per_hour
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.packing import adopted_nodes, groups_of
-from ebbtide.settings.placement import copies, node_of, pod_size, pod_usd_per_hour
 from ebbtide.settings.sections.jobs import Concurrency, CronJobSettings, cron_times
 from ebbtide.settings.sections.serving.services import ServedWorkload
-from ebbtide.simulator.world.schedules import run_takes
-from ebbtide.units.counts import several
-from ebbtide.units.durations import ONE_DAY
-from ebbtide.units.money import HOURS_PER_MONTH
+from ebbtide.text.counts import several
+from ebbtide.text.durations import ONE_DAY
+from ebbtide.text.money import HOURS_PER_MONTH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +64,7 @@ def about_cron_jobs(settings: StackSettings, year: int) -> Iterator[str]:
 
 
 def about_adopted_pods(settings: StackSettings) -> Iterator[str]:
-    """One sentence for each group that adopted pods hold above its minimum, by day and by night."""
+    """Yield one sentence for each group that adopted pods keep above its minimum, day and night."""
     for group, nodes in adopted_nodes(settings).items():
         if nodes > settings.node_groups[group].min:
             hours = nodes * HOURS_PER_MONTH
@@ -85,7 +83,7 @@ def node_hours(settings: StackSettings, job: CronJobSettings, year: int) -> floa
     matching_days = sum(times.on(first + timedelta(days=n)) for n in range((after - first) // ONE_DAY))
     year_length = timedelta(days=(after - first) // ONE_DAY)
     runs = matching_days * len(times.hours) * len(times.minutes)
-    pod_time = run_takes(job) * job.completions / -(-job.completions // job.parallelism)  # of pods
+    pod_time = job.expected_run * job.completions / -(-job.completions // job.parallelism)  # of all pods of a run
     pod_hours = runs * pod_time
     if job.concurrency is not Concurrency.ALLOW:
         pod_hours = min(pod_hours, year_length * job.parallelism)
@@ -100,7 +98,7 @@ def _named(entry: tuple[str, CronJobSettings]) -> str:
 
 def _beside(stated: float | None, filled: float) -> str:
     if stated is None or stated >= filled:
-        return ", a part of its line"
+        return ", included in its line"
     return f", more than the {stated:,.0f} that costs.expectedNodeHours states"
 
 

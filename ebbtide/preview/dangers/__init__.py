@@ -9,18 +9,28 @@ Warning: the change is usually intended, and there is a right way to make it. No
 
 from collections.abc import Iterator, Sequence
 
+from ebbtide.findings import Severity, worst_first
 from ebbtide.preview.dangers.compared import Compared, impact_on_all
 from ebbtide.preview.dangers.conflicts import disks_out_of_reach, names_in_use
+from ebbtide.preview.dangers.kinds import KINDS, danger_kind
 from ebbtide.preview.dangers.losses import everything_goes, losses
 from ebbtide.preview.dangers.nodes import node_dangers
 from ebbtide.preview.dangers.pods import pod_dangers
 from ebbtide.preview.dangers.provisioners import provisioner_dangers
 from ebbtide.preview.dangers.restarts import renewed_secrets
-from ebbtide.preview.document import Danger, DangerCode, ResourceChange, Severity
+from ebbtide.preview.document import Danger, ResourceChange
 from ebbtide.preview.sides import Side
 from ebbtide.recording.state import StackState
 
-_ORDER = tuple(Severity)
+STACK_MOVES = danger_kind(
+    "stack-moves", "the stack moves to another region, or to another kind of cluster", Severity.BLOCKING
+)
+CONTEXT_CHANGES = danger_kind("context-changes", "the stack uses the cluster of another context", Severity.WARNING)
+STACK_FILE_REMOVED = danger_kind(
+    "stack-file-removed", "the stack file is removed, and what it created stays", Severity.WARNING
+)
+
+__all__ = ["KINDS", "dangers_of"]
 
 
 def dangers_of(
@@ -37,7 +47,7 @@ def dangers_of(
     dangers = [*_change_dangers(None if before is None else before.state, after.state, changes)]
     if before is not None and not planned:
         dangers += renewed_secrets(before, after)
-    return tuple(sorted(dangers, key=lambda danger: _ORDER.index(danger.severity)))
+    return tuple(worst_first(dangers))
 
 
 def _change_dangers(
@@ -65,13 +75,11 @@ def _stack_moves(before: StackState, after: StackState) -> Danger | None:
     old, new = before.settings, after.settings
     if (old.cluster.kind, old.region) == (new.cluster.kind, new.region):
         return None
-    return Danger(
-        code=DangerCode.STACK_MOVES,
-        severity=Severity.BLOCKING,
+    return STACK_MOVES.danger(
         subjects=(old.stack,),
-        what=f"moves the stack from {old.place} to {new.place}: everything is created again there",
+        text=f"moves the stack from {old.place} to {new.place}: everything is created again there",
         impact=impact_on_all(before),
-        fix="write a second stack file for the new place, move, then take this one down",
+        remedy="write a second stack file for the new place, move, then take this one down",
     )
 
 
@@ -79,22 +87,18 @@ def _context_changes(before: StackState, after: StackState) -> Iterator[Danger]:
     """Pulumi cannot distinguish a renamed context from one of another cluster; only the cluster's id can."""
     old, new = before.settings.cluster, after.settings.cluster
     if old.context != new.context and (new.cluster_id is None or new.cluster_id != old.cluster_id):
-        yield Danger(
-            code=DangerCode.CONTEXT_CHANGES,
-            severity=Severity.WARNING,
+        yield CONTEXT_CHANGES.danger(
             subjects=(str(old.context), str(new.context)),
-            what=f"uses the cluster of context {new.context} instead of the one of {old.context}",
+            text=f"uses the cluster of context {new.context} instead of the one of {old.context}",
             impact=f"if that is another cluster, {impact_on_all(before)}",
-            fix="if the context was only renamed, set cluster.clusterId first; else write a second stack file",
+            remedy="if the context was only renamed, set cluster.clusterId first; else write a second stack file",
         )
 
 
 def _file_removed(before: Side) -> Danger:
-    return Danger(
-        code=DangerCode.STACK_FILE_REMOVED,
-        severity=Severity.WARNING,
+    return STACK_FILE_REMOVED.danger(
         subjects=(before.stack,),
-        what=f"removes the file of stack {before.stack}; what it created stays",
+        text=f"removes the file of stack {before.stack}; what it created stays",
         impact="everything" if before.state is None else impact_on_all(before.state),
-        fix="run pulumi destroy while the file is there (docs/how-to/life.md, The last day), then remove it",
+        remedy="run pulumi destroy while the file exists (docs/how-to/life.md, The last day), then remove it",
     )

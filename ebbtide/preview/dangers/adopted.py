@@ -7,10 +7,18 @@ nodes with the next pods. No update restarts adopted pods.
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
+from ebbtide.findings import Severity
 from ebbtide.preview.dangers.compared import Compared, counted, listed
-from ebbtide.preview.document import Danger, DangerCode, Severity
+from ebbtide.preview.dangers.kinds import danger_kind
+from ebbtide.preview.document import Danger
 from ebbtide.settings.sections.adopted import AdoptedSettings, deployment_of, disjoint
 from ebbtide.vocabulary.labels import Category
+
+ADOPTION_BEGINS = danger_kind("adoption-begins", "a rule adopts pods", Severity.NOTE)
+ADOPTION_CHANGED = danger_kind("adoption-changed", "a rule for adopted pods changes", Severity.WARNING, Severity.NOTE)
+ADOPTION_ENDS = danger_kind(
+    "adoption-ends", "a rule for adopted pods ends, or no longer selects some of them", Severity.WARNING
+)
 
 Rules: TypeAlias = Mapping[str, AdoptedSettings]
 
@@ -50,10 +58,12 @@ def adopted_dangers(compared: Compared) -> Iterator[Danger]:
         if old.redis and (name not in after or not after[name].redis):
             yield _without_redis(name, old)
     sized_before, sized_after = _sized(before), _sized(after)
-    for deployment in sized_after.keys() - sized_before.keys():
-        yield _sizing(sized_after[deployment], deployment, begins=True)
-    for deployment in sized_before.keys() - sized_after.keys():
-        yield _sizing(sized_before[deployment], deployment, begins=False)
+    for deployment, name in sized_after.items():
+        if deployment not in sized_before:
+            yield _sizing(name, deployment, begins=True)
+    for deployment, name in sized_before.items():
+        if deployment not in sized_after:
+            yield _sizing(name, deployment, begins=False)
 
 
 def _former_name(rule: AdoptedSettings, before: Rules, after: Rules) -> str | None:
@@ -62,13 +72,12 @@ def _former_name(rule: AdoptedSettings, before: Rules, after: Rules) -> str | No
 
 
 def _changed(rule: str, what: str, *, impact: str, fix: str, ends: bool = False, note: bool = False) -> Danger:
-    return Danger(
-        code=DangerCode.ADOPTION_ENDS if ends else DangerCode.ADOPTION_CHANGED,
+    return (ADOPTION_ENDS if ends else ADOPTION_CHANGED).danger(
         severity=Severity.NOTE if note else Severity.WARNING,
         subjects=(rule,),
-        what=what,
+        text=what,
         impact=impact,
-        fix=fix,
+        remedy=fix,
     )
 
 
@@ -105,9 +114,9 @@ def _sizing(rule: str, deployment: str, *, begins: bool) -> Danger:
         what = f"the controller sizes Deployment {deployment} from now on, by the queue of {rule}"
         fix = "take replicas out of its owner's manifests, or set pool.replicas: kept; ebbtide check prints the lines"
     else:
-        what = f"nothing sizes Deployment {deployment} any more: its owner's next number may stop busy workers"
-        fix = "write a number of replicas into its owner's manifests while its queue is empty"
-    impact = "the Deployment keeps its number until then"
+        what = f"nothing sizes Deployment {deployment} any more: its owner's next replica count may stop busy workers"
+        fix = "write a replica count into its owner's manifests while its queue is empty"
+    impact = "the Deployment keeps its replicas until then"
     return _changed(rule, what, impact=impact, fix=fix, ends=not begins, note=begins)
 
 
@@ -125,14 +134,12 @@ def _shares_pods(rule: AdoptedSettings, old: AdoptedSettings) -> bool:
 
 def _begin(rules: Mapping[str, AdoptedSettings]) -> Iterator[Danger]:
     if rules:
-        yield Danger(
-            code=DangerCode.ADOPTION_BEGINS,
-            severity=Severity.NOTE,
+        yield ADOPTION_BEGINS.danger(
             subjects=tuple(rules),
-            what=f"adopts the pods of {listed(tuple(rules))}: running ones have a budget at once, new ones also labels "
+            text=f"adopts the pods of {listed(tuple(rules))}: running ones have a budget at once, new ones also labels "
             "and nodes by their category",
             impact=counted(sum(rule.count for rule in rules.values()), "pod"),
-            fix="switch off budgets of their charts and operators first: ebbtide probe finds them",
+            remedy="switch off budgets of their charts and operators first: ebbtide probe finds them",
         )
 
 
@@ -140,7 +147,7 @@ def _unprotected(name: str, old: AdoptedSettings, *, removed: bool) -> Danger:
     what = (
         f"removes the rule {name}: its pods lose their budget"
         if removed
-        else f"selects other pods by the rule {name}: those that no rule selects any more lose their budget"
+        else f"changes the selector of rule {name}: pods that no rule selects any more lose their budget"
     )
     return _changed(
         name,

@@ -13,6 +13,7 @@ from ebbtide.recording.pods import Pods
 from ebbtide.recording.resources import Resource
 from ebbtide.recording.state import GroupOverZones, StackState
 from ebbtide.recording.values import value_at
+from ebbtide.text.counts import several, verb
 
 _NAMED = 6  # names in a line
 _COME_AND_GO = ("DaemonSet", "CronJob", "Job")
@@ -87,13 +88,13 @@ def _protection(state: StackState, pods: Sequence[Pods]) -> str:
     opening = sum(bool({MAX_UNAVAILABLE, MIN_AVAILABLE} & {*budget.ignore_changes}) for budget in budgets.values())
     always = sum(value_at(budget.inputs, MAX_UNAVAILABLE) == OPEN_TO_ALL for budget in budgets.values())
     closed = counted(len(budgets) - opening - always, "closed budget")
-    night = f"{counted(opening, 'budget')} that open{'s' if opening == 1 else ''} at night" if opening else ""
+    night = f"{counted(opening, 'budget')} that {verb(opening, 'opens', 'open')} at night" if opening else ""
     return ", ".join(part for part in (closed, night, counted(always, "open budget")) if part) or "no budget"
 
 
 def counted(number: int, noun: str) -> str:
     """`3 nodes`; empty for zero."""
-    return f"{number} {noun}{'s' if number > 1 else ''}" if number else ""
+    return several(number, noun) if number else ""
 
 
 def listed(names: Sequence[str]) -> str:

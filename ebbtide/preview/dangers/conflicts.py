@@ -1,8 +1,8 @@
 """Changes that conflict with existing objects: claim templates and their disks, zones, and names in use.
 
 Kubernetes accepts claim templates only in a new StatefulSet, so the old one is deleted first. Claims and disks stay,
-and the pods of the new set find them by name: that of the volume, the set and the pod. So a new size or class does not
-change existing disks, and a new name leaves them unused. To avoid the gap, delete the set without its pods: a refresh
+and the pods of the new set find claims by name (volume, set and pod number). So a new size or class does not change
+existing disks, and a new name leaves them unused. To avoid the gap, delete the set without its pods: a refresh
 notices that it is gone, `up` creates it again, and the new set adopts the running pods.
 
 Two resources must not declare the same object: the engine creates first and deletes last, and the API server refuses
@@ -13,11 +13,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ebbtide.findings import Severity
 from ebbtide.preview.dangers.compared import Compared, listed
-from ebbtide.preview.document import ChangeKind, Danger, DangerCode, ResourceChange, Severity
+from ebbtide.preview.dangers.kinds import danger_kind
+from ebbtide.preview.document import ChangeKind, Danger, ResourceChange
 from ebbtide.recording.resources import Resource, name_of, namespace_of
 from ebbtide.recording.values import mappings, value_at
 from ebbtide.settings.sections.zones import is_id
+
+OBJECT_MADE_TWICE = danger_kind(
+    "object-made-twice", "an object is created before the existing one of its name is deleted", Severity.BLOCKING
+)
+ZONES_RENAMED = danger_kind(
+    "zones-renamed", "zones are named by ids instead of letters, or by letters instead of ids", Severity.BLOCKING
+)
+DISKS_OUT_OF_REACH = danger_kind("disks-out-of-reach", "a zone is removed where disks may be", Severity.WARNING)
 
 TEMPLATES = "spec.volumeClaimTemplates"
 
@@ -37,14 +47,14 @@ def claim_change(before: Resource, after: Resource) -> ClaimChange | None:
     changed = [name for name in old if name in new and old[name] != new[name]]
     removed, added = [name for name in old if name not in new], [name for name in new if name not in old]
     parts = ["its disks stay"] if old else []
-    parts += [f"those of {name} keep their size and class, whatever the file says" for name in changed]
-    parts += [f"those of {name} ({name}-{set_}-0 …) are unused and still billed" for name in removed]
-    parts += [f"those of {name} are new and empty" for name in added]
+    parts += [f"disks of {name} keep their size and class, whatever the file says" for name in changed]
+    parts += [f"disks of {name} ({name}-{set_}-0 …) are unused and still billed" for name in removed]
+    parts += [f"disks of {name} are new and empty" for name in added]
     orphan = f"kubectl -n {namespace_of(after)} delete statefulset {set_} --cascade=orphan, then pulumi up --refresh"
     grow = f"; grow each disk by its claim, {changed[0]}-{set_}-0 … (kubectl edit pvc)" if changed else ""
     return ClaimChange(
         impact="; ".join(parts),
-        fix=f"{orphan}: the new set takes over the pods that run{grow} (docs/how-to/life.md, The disk of a service)",
+        fix=f"{orphan}: the new set takes over the running pods{grow} (docs/how-to/life.md, The disk of a service)",
     )
 
 
@@ -60,26 +70,22 @@ def disks_out_of_reach(compared: Compared) -> Iterator[Danger]:
     owners = [pods for pods in compared.before.pods if _by_name(pods.resource)]
     if removed and owners:
         names = tuple(pods.name for pods in owners)
-        yield Danger(
-            code=DangerCode.DISKS_OUT_OF_REACH,
-            severity=Severity.WARNING,
+        yield DISKS_OUT_OF_REACH.danger(
             subjects=names,
-            what=f"takes zone {' and '.join(removed)} away, where disks of {listed(names)} may be",
+            text=f"removes zone {' and '.join(removed)}, where disks of {listed(names)} may be",
             impact=f"a pod whose disk is there stays pending; {compared.impact(owners)}",
-            fix="see where they are (kubectl describe pv), and copy what is there through a snapshot before",
+            remedy="see where the disks are (kubectl describe pv), and first copy their data through a snapshot",
         )
 
 
 def _zones_renamed(before: Sequence[str], after: Sequence[str]) -> Danger:
     old, new = ", ".join(before), ", ".join(after)
-    return Danger(
-        code=DangerCode.ZONES_RENAMED,
-        severity=Severity.BLOCKING,
+    return ZONES_RENAMED.danger(
         subjects=tuple(before),
-        what=f"names the zones [{new}] instead of [{old}]: a live cluster cannot go from letters to ids or back",
-        impact="the subnets of the new names come before the old ones go, and AWS refuses them in the middle of an up: "
+        text=f"names the zones [{new}] instead of [{old}]: a live cluster cannot go from letters to ids or back",
+        impact="new subnets are created before the old ones are deleted, and AWS refuses them in the middle of an up: "
         "their addresses are taken",
-        fix=f"keep the {'ids' if is_id(before[0]) else 'letters'}: zones: [{old}]",
+        remedy=f"keep the {'ids' if is_id(before[0]) else 'letters'}: zones: [{old}]",
     )
 
 
@@ -98,13 +104,11 @@ def names_in_use(compared: Compared) -> Iterator[Danger]:
         key = _object(change, compared) if change.kind is ChangeKind.CREATE else None
         if key is not None and key in deletions:
             _, kind, namespace, name = key
-            yield Danger(
-                code=DangerCode.OBJECT_MADE_TWICE,
-                severity=Severity.BLOCKING,
+            yield OBJECT_MADE_TWICE.danger(
                 subjects=(deletions[key].name, change.name),
-                what=f"creates {kind} {'/'.join(filter(None, (namespace, name)))} before the one that has this name "
-                "goes, so up fails",
-                fix="give the new one another name, or take the old one away with an up before",
+                text=f"creates {kind} {'/'.join(filter(None, (namespace, name)))} before the existing object of this "
+                "name is deleted, so up fails",
+                remedy="give the new one another name, or remove the old one in an earlier up",
             )
 
 

@@ -6,11 +6,14 @@ reported again, and minor losses share one line. If the cluster or its network g
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ebbtide.findings import Severity
 from ebbtide.preview.changes import FOLLOWS, identity
 from ebbtide.preview.dangers.compared import Compared, counted, impact_on_all, listed
 from ebbtide.preview.dangers.conflicts import TEMPLATES, ClaimChange, claim_change
+from ebbtide.preview.dangers.kinds import danger_kind
 from ebbtide.preview.dangers.provisioners import changed_in_place, in_place_fix, last_step
-from ebbtide.preview.document import ChangeKind, Danger, DangerCode, ResourceChange, Severity
+from ebbtide.preview.dangers.restarts import WORKLOAD_RESTARTED
+from ebbtide.preview.document import ChangeKind, Danger, ResourceChange
 from ebbtide.provisioning_labels import POOL
 from ebbtide.recording.pods import Pods
 from ebbtide.recording.state import node_group_name
@@ -20,7 +23,34 @@ from ebbtide.settings.sections.pods.kubernetes import own_namespace
 from ebbtide.settings.sections.ray import namespace_of_ray
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS
 from ebbtide.settings.sections.serving.gateway import GATEWAY_NAMESPACE, KEDA_NAMESPACE
+from ebbtide.text.counts import verb
 from ebbtide.vocabulary.labels import Category
+
+EVERYTHING_LOST = danger_kind("everything-lost", "the cluster or its network is replaced or deleted", Severity.BLOCKING)
+PROTECTED_LOST = danger_kind(
+    "protected-lost", "a protected resource is replaced or deleted, which Pulumi refuses", Severity.BLOCKING
+)
+NAMESPACE_LOST = danger_kind(
+    "namespace-lost", "a namespace is replaced or deleted, with all that is in it", Severity.BLOCKING, Severity.WARNING
+)
+NODE_GROUP_LOST = danger_kind("node-group-lost", "a node group is replaced or deleted", Severity.WARNING)
+WORKLOAD_LOST = danger_kind(
+    "workload-lost", "a workload or a job is replaced or deleted", Severity.BLOCKING, Severity.WARNING
+)
+QUEUES_LOST = danger_kind(
+    "queues-lost", "Redis is replaced or deleted, with all waiting jobs", Severity.BLOCKING, Severity.WARNING
+)
+BUDGET_LOST = danger_kind("budget-lost", "a budget is deleted although its pods stay", Severity.BLOCKING)
+RESOURCE_LOST = danger_kind(
+    "resource-lost", "a resource without pods, such as a subnet, is replaced or deleted", Severity.WARNING
+)
+MINOR_LOSSES = danger_kind("minor-losses", "resources on which nothing runs are replaced or deleted", Severity.NOTE)
+UNDECLARED_LOST = danger_kind(
+    "undeclared-lost",
+    "a resource that the files do not declare is replaced or deleted",
+    Severity.BLOCKING,
+    Severity.WARNING,
+)
 
 _GOING = (ChangeKind.REPLACE, ChangeKind.DELETE)
 _NOT_NEEDED = "none needed: no section of the file uses this part of Ebbtide any more"
@@ -36,9 +66,9 @@ _WITHOUT_PODS: Mapping[str, tuple[str, str]] = {
         "no further snapshots are taken, and existing ones are no longer deleted",
         "back up the disks in another way, and delete unneeded snapshots",
     ),
-    "NatGateway": ("private nodes lose the internet until the new one is there", "do it when no node starts"),
+    "NatGateway": ("private nodes lose the internet until the new gateway exists", "do it when no node starts"),
     "Subnet": ("every node in it", "do it when its groups are empty"),
-    "StorageClass": ("volumes that exist stay; new claims fail until it is back", "do it when no claim is made"),
+    "StorageClass": ("existing volumes stay; new claims fail until it is back", "do it when no claim is made"),
 }
 """Impact and fix for types without pods."""
 
@@ -95,13 +125,11 @@ def _podless_losses(going: Sequence[ResourceChange]) -> Iterator[Danger]:
     for (type_, kind, _), parts in alike.items():
         impact, fix = _WITHOUT_PODS[type_]
         names = tuple(part.name for part in parts)
-        yield Danger(
-            code=DangerCode.RESOURCE_LOST,
-            severity=Severity.WARNING,
+        yield RESOURCE_LOST.danger(
             subjects=names,
-            what=f"{_VERB[kind]} {type_} {listed(names)}{_reasons_text(_reasons_of(parts))}",
+            text=f"{_VERB[kind]} {type_} {listed(names)}{_reasons_text(_reasons_of(parts))}",
             impact=impact,
-            fix=fix,
+            remedy=fix,
         )
 
 
@@ -109,37 +137,32 @@ def _everything_lost(change: ResourceChange, compared: Compared) -> Danger:
     impact = impact_on_all(compared.before)
     if change.protected:
         return _protected_lost(change, impact)
-    return Danger(
-        code=DangerCode.EVERYTHING_LOST,
-        severity=Severity.BLOCKING,
+    return EVERYTHING_LOST.danger(
         subjects=(change.name,),
-        what=_describe_loss(change),
+        text=_describe_loss(change),
         impact=impact,
-        fix="create a second stack and move; to destroy this one: docs/how-to/life.md, The last day",
+        remedy="create a second stack and move; to destroy this one: docs/how-to/life.md, The last day",
     )
 
 
 def _protected_lost(change: ResourceChange, impact: str) -> Danger:
-    return Danger(
-        code=DangerCode.PROTECTED_LOST,
-        severity=Severity.BLOCKING,
+    return PROTECTED_LOST.danger(
         subjects=(change.name,),
-        what=f"{_describe_loss(change)}; it is protected, so up stops there",
+        text=f"{_describe_loss(change)}; it is protected, so up stops there",
         impact=impact,
-        fix="take the change back; to take the stack down on purpose: docs/how-to/life.md, The last day",
+        remedy="take the change back; to take the stack down on purpose: docs/how-to/life.md, The last day",
     )
 
 
 def _workload_lost(change: ResourceChange, compared: Compared) -> Danger:
     pods = next((entry for entry in compared.before.pods if identity(entry.resource.urn) == identity(change.urn)), None)
     if pods is None:
-        return Danger(
-            code=DangerCode.WORKLOAD_LOST,
+        return WORKLOAD_LOST.danger(
             severity=Severity.WARNING,
             subjects=(change.name,),
-            what=_describe_loss(change),
+            text=_describe_loss(change),
             impact="pods that neither file has",
-            fix="find out who made them; pulumi up --refresh may know better",
+            remedy="find out who made them; pulumi up --refresh may know better",
         )
     successors = {(entry.namespace, entry.name): entry for entry in compared.after.pods}
     successor = successors.get((pods.namespace, pods.name)) if change.kind is ChangeKind.DELETE else None
@@ -147,13 +170,14 @@ def _workload_lost(change: ResourceChange, compared: Compared) -> Danger:
     claims, alone = _claims(change, compared), all(reason.startswith(TEMPLATES) for reason in change.reasons)
     lost = compared.impact([pods]) or "its pods on every node"
     severe = never_moved and (change.kind is ChangeKind.REPLACE or successor is not None)
-    return Danger(
-        code=DangerCode.WORKLOAD_LOST,
+    return WORKLOAD_LOST.danger(
         severity=Severity.BLOCKING if severe else Severity.WARNING,
         subjects=(change.name,),
-        what=_describe_loss(change) + (f"; a {successor.kind} takes its place" if successor else ""),
+        text=_describe_loss(change) + (f"; a {successor.kind} takes its place" if successor else ""),
         impact="; ".join(part for part in (lost, "" if claims is None else claims.impact) if part),
-        fix=claims.fix if claims is not None and alone else _fix_for(pods, change, successor, compared.before.settings),
+        remedy=claims.fix
+        if claims is not None and alone
+        else _fix_for(pods, change, successor, compared.before.settings),
     )
 
 
@@ -161,13 +185,12 @@ def _job_stopped(change: ResourceChange, compared: Compared) -> Danger:
     replaced = change.kind is ChangeKind.REPLACE
     name = _name(change, compared)
     is_ours = isinstance(name, str) and name not in compared.before.settings.jobs
-    return Danger(
-        code=DangerCode.WORKLOAD_RESTARTED if replaced else DangerCode.WORKLOAD_LOST,
+    return (WORKLOAD_RESTARTED if replaced else WORKLOAD_LOST).danger(
         severity=Severity.WARNING,
         subjects=(change.name,),
-        what=_describe_loss(change) + ("; it runs again from its beginning, even if it has ended" if replaced else ""),
-        impact="a run that has not ended is stopped; no budget is asked",
-        fix=_NOT_NEEDED
+        text=_describe_loss(change) + ("; it runs again from its beginning, even if it has ended" if replaced else ""),
+        impact="a run that has not ended is stopped; budgets do not apply",
+        remedy=_NOT_NEEDED
         if is_ours
         else "wait until it has ended, and remove from the file a job that must not run again",
     )
@@ -195,29 +218,28 @@ def _namespace_lost(change: ResourceChange, compared: Compared) -> Danger:
     ending_advice = (
         _section_namespaces(compared.before.settings).get(str(name)) if change.kind is ChangeKind.DELETE else None
     )
-    return Danger(
-        code=DangerCode.NAMESPACE_LOST,
+    return NAMESPACE_LOST.danger(
         severity=Severity.BLOCKING if ending_advice is None else Severity.WARNING,
         subjects=(change.name,),
-        what=_describe_loss(change),
+        text=_describe_loss(change),
         impact=f"all that is in it: {compared.impact(pods_inside) or 'Secrets, claims and what others put there'}",
-        fix=ending_advice or "keep the namespace; budgets are not asked when it goes",
+        remedy=ending_advice or "keep the namespace; budgets do not apply when it is deleted",
     )
 
 
 def _section_namespaces(settings: StackSettings) -> Mapping[str, str]:
     """Namespaces that exist for one section of the file, and how to end their pods first."""
     return {
-        KEDA_NAMESPACE: "none needed: pods that it scaled keep the number that they have",
-        GATEWAY_NAMESPACE: "lead the clients elsewhere first: requests under way end with the gateway",
+        KEDA_NAMESPACE: "none needed: the pods that it scaled keep their replicas",
+        GATEWAY_NAMESPACE: "send the clients elsewhere first: requests in flight end with the gateway",
         **{
-            namespace_of_ray(name): f"stop what drives it, and remove it when ebbtide why ray {name} says that nothing "
-            "runs there: budgets are not asked"
+            namespace_of_ray(name): f"stop what drives it, and remove it when ebbtide why ray {name} reports that "
+            "nothing runs there: budgets do not apply"
             for name in settings.ray
         },
         **{
-            own_namespace(name): f"let the pods that {name} started end first, and start no others: budgets are not "
-            "asked"
+            own_namespace(name): f"let the pods that {name} started end first, and start no others: budgets do not "
+            "apply"
             for name, workload in settings.workloads.items()
             if workload.kubernetes is not None
         },
@@ -226,13 +248,12 @@ def _section_namespaces(settings: StackSettings) -> Mapping[str, str]:
 
 def _queues_lost(change: ResourceChange) -> Danger:
     replaced = change.kind is ChangeKind.REPLACE
-    return Danger(
-        code=DangerCode.QUEUES_LOST,
+    return QUEUES_LOST.danger(
         severity=Severity.BLOCKING if replaced else Severity.WARNING,
         subjects=(change.name,),
-        what=_describe_loss(change),
+        text=_describe_loss(change),
         impact="all waiting jobs, and the record of running ones",
-        fix="stop submitting and let the queues run empty first (ebbtide status)",
+        remedy="stop submitting and let the queues run empty first (ebbtide status)",
     )
 
 
@@ -246,23 +267,19 @@ def _node_groups_lost(compared: Compared) -> Iterator[Danger]:
         group = compared.before.groups_over_zones.get(name)
         all_zones = group is None or len(parts) == len(group.zones)
         zones = "" if all_zones else f" ({', '.join(part.component for part in parts)})"
-        yield Danger(
-            code=DangerCode.NODE_GROUP_LOST,
-            severity=Severity.WARNING,
+        yield NODE_GROUP_LOST.danger(
             subjects=(name,),
-            what=f"{_VERB[kind]} node group {name}{zones}{_why(name, parts, compared)}",
+            text=f"{_VERB[kind]} node group {name}{zones}{_why(name, parts, compared)}",
             impact=_on_nodes(name, parts, compared),
-            fix=_fix_for_group(name, kind, compared),
+            remedy=_fix_for_group(name, kind, compared),
         )
     for change in compared.of("NodePool", *_GOING):
         name = node_group_name(compared.former(change))
-        yield Danger(
-            code=DangerCode.NODE_GROUP_LOST,
-            severity=Severity.WARNING,
+        yield NODE_GROUP_LOST.danger(
             subjects=(name,),
-            what=f"{_VERB[change.kind]} NodePool {name}{_why(name, [change], compared)}",
+            text=f"{_VERB[change.kind]} NodePool {name}{_why(name, [change], compared)}",
             impact=_on_nodes(name, [change], compared),
-            fix=_fix_for_pool(name, compared),
+            remedy=_fix_for_pool(name, compared),
         )
 
 
@@ -288,8 +305,8 @@ def _fix_for_pool(name: str, compared: Compared) -> str:
 
 
 def _fix_for_group(name: str, kind: ChangeKind, compared: Compared) -> str:
-    """EKS user guide, "Delete a managed node group"."""
-    drained = "EKS drains the old nodes and ends what has not left after some minutes, closed budgets or not"
+    """Source: EKS user guide, "Delete a managed node group"."""
+    drained = "EKS drains the old nodes and ends remaining pods after some minutes, closed budgets or not"
     if provisioner := changed_in_place(compared, name):
         return in_place_fix(name, provisioner, drained)
     if kind is ChangeKind.DELETE:
@@ -302,20 +319,28 @@ def _fix_for_group(name: str, kind: ChangeKind, compared: Compared) -> str:
     return f"add a group beside {name} and remove this one when it is empty, or do it while nothing runs: {drained}"
 
 
+def undeclared_lost(change: ResourceChange) -> Danger:
+    return UNDECLARED_LOST.danger(
+        severity=Severity.BLOCKING if change.protected else Severity.WARNING,
+        subjects=(change.name,),
+        text=f"{change.kind}s {change.type} {change.name}, which the files compared here do not declare",
+        impact="not known: only the engine knows of it",
+        remedy="see where it comes from (pulumi stack --show-urns) before it goes",
+    )
+
+
 def _budgets_lost(compared: Compared) -> Iterator[Danger]:
-    """Budgets that go while their pods stay and no other budget covers these."""
+    """Budgets that are deleted although their pods stay and have no other budget."""
     uncovered = [old for old, new in compared.pairs if not compared.after.budgets_of(new)]
     staying = {budget.urn: pods for pods in uncovered for budget in compared.before.budgets_of(pods)}
     for change in compared.of("PodDisruptionBudget", *_GOING):
         pods = staying.get(compared.former(change).urn)
         if pods is not None:
-            yield Danger(
-                code=DangerCode.BUDGET_LOST,
-                severity=Severity.BLOCKING,
+            yield BUDGET_LOST.danger(
                 subjects=(change.name,),
-                what=_describe_loss(change),
+                text=_describe_loss(change),
                 impact=f"{compared.before.most_pods(pods)} pods that anything may evict by day",
-                fix="keep the budget as long as its pods",
+                remedy="keep the budget as long as its pods",
             )
 
 
@@ -329,15 +354,13 @@ def _minor_losses(changes: Sequence[ResourceChange], compared: Compared) -> Iter
         for change in changes
         if change.type != "PodDisruptionBudget" and not (change.type == "CronJob" and change.component in closing)
     ]
-    for kind, verb in _VERB.items():
+    for kind, done in _VERB.items():
         parts = [change for change in small if change.kind is kind]
         if parts:
-            yield Danger(
-                code=DangerCode.MINOR_LOSSES,
-                severity=Severity.NOTE,
+            yield MINOR_LOSSES.danger(
                 subjects=tuple(part.name for part in parts),
-                what=f"{verb} {listed([f'{part.type} {part.name}' for part in parts])}",
-                fix="nothing runs on them; see the resource changes",
+                text=f"{done} {listed([f'{part.type} {part.name}' for part in parts])}",
+                remedy="nothing runs on them; see the resource changes",
             )
 
 
@@ -359,5 +382,5 @@ def _reasons_text(reasons: Sequence[str]) -> str:
     if not reasons:
         return ""
     plain = [reason for reason in reasons if FOLLOWS not in reason]
-    changed = f"{', '.join(plain)} change{'s' if len(plain) == 1 else ''}" if plain else ""
+    changed = f"{', '.join(plain)} {verb(len(plain), 'changes', 'change')}" if plain else ""
     return ": " + "; ".join(part for part in (changed, *(reason for reason in reasons if FOLLOWS in reason)) if part)

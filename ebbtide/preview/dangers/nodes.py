@@ -6,13 +6,25 @@ node group" for the 15 minutes.
 
 from collections.abc import Iterator, Sequence
 
+from ebbtide.findings import Severity
 from ebbtide.preview.dangers.compared import Compared, counted, listed
-from ebbtide.preview.document import ChangeKind, Danger, DangerCode, ResourceChange, Severity
+from ebbtide.preview.dangers.kinds import danger_kind
+from ebbtide.preview.document import ChangeKind, Danger, ResourceChange
 from ebbtide.provisioning_labels import Architecture, NodeKind
 from ebbtide.recording.state import NODE_GROUP_TYPE, GroupOverZones, node_group_name
+from ebbtide.settings.capacity.packing import PodRequests, pod_requests
+from ebbtide.settings.capacity.placement import architecture
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.packing import PodRequests, pod_requests
-from ebbtide.settings.placement import architecture
+
+GROUP_RESIZED = danger_kind("group-resized", "the minimum or the maximum of a node group changes", Severity.WARNING)
+KUBERNETES_UPDATED = danger_kind("kubernetes-updated", "Kubernetes goes up by one minor version", Severity.WARNING)
+KUBERNETES_REFUSED = danger_kind(
+    "kubernetes-refused", "Kubernetes goes back, or up by more than one minor version", Severity.BLOCKING
+)
+NODES_REPLACED = danger_kind(
+    "nodes-replaced", "nodes are replaced, since their launch template changes", Severity.WARNING, Severity.NOTE
+)
+PROCESSOR_CHANGED = danger_kind("processor-changed", "pods move to nodes with another processor", Severity.WARNING)
 
 _SIZES = "scalingConfig."
 _DESIRED = "aws eks update-nodegroup-config --cluster-name … --nodegroup-name … --scaling-config desiredSize="
@@ -33,13 +45,11 @@ def _resized_groups(compared: Compared) -> Iterator[Danger]:
     for name, parts in changed.items():
         new = compared.after.groups_over_zones[name]
         old = compared.before.groups_over_zones.get(name, new)
-        yield Danger(
-            code=DangerCode.GROUP_RESIZED,
-            severity=Severity.WARNING,
+        yield GROUP_RESIZED.danger(
             subjects=(name,),
-            what=f"changes the size of node group {name}: {_size_words(old, new) or _each_size(parts)}",
+            text=f"changes the size of node group {name}: {_size_words(old, new) or _each_size(parts)}",
             impact=compared.impact_on_groups([old]),
-            fix=" ".join(_size_steps(parts)),
+            remedy=" ".join(_size_steps(parts)),
         )
 
 
@@ -56,14 +66,14 @@ def _each_size(parts: Sequence[ResourceChange]) -> str:
 
 def _size_steps(parts: Sequence[ResourceChange]) -> Iterator[str]:
     yield (
-        "Apply it with pulumi up --refresh: without it AWS goes back to the number of nodes of Pulumi's last look, and "
-        "nodes vanish."
+        "Apply it with pulumi up --refresh: otherwise AWS goes back to the number of nodes that Pulumi saw last, "
+        "and nodes vanish."
     )
     raised = [f"{part.name}: {after}" for part in parts for before, after in _bounds(part, "minSize") if after > before]
     if raised:
         yield (
-            "AWS refuses a minimum above the nodes that are there, so raise it in two steps: let the nodes come, by "
-            f"jobs or with {_DESIRED}N ({', '.join(raised)}), then run up --refresh while they are there."
+            "AWS refuses a minimum above the current number of nodes, so raise it in two steps: start the nodes, by "
+            f"jobs or with {_DESIRED}N ({', '.join(raised)}), then run up --refresh while they run."
         )
     lowered = [part.name for part in parts for before, after in _bounds(part, "maxSize") if after < before]
     if lowered:
@@ -85,26 +95,24 @@ def _kubernetes_version(compared: Compared) -> Iterator[Danger]:
     words = f"1.{before} → 1.{after}"
     impact = f"the control plane, and up to {counted(nodes, 'node')}; {compared.impact(compared.before.pods)}"
     if step == 1:
-        yield Danger(
-            code=DangerCode.KUBERNETES_UPDATED,
-            severity=Severity.WARNING,
-            what=f"updates Kubernetes {words}: the nodes of every group are replaced within budgets",
+        yield KUBERNETES_UPDATED.danger(
+            text=f"updates Kubernetes {words}: the nodes of every group are replaced within budgets",
             impact=impact,
-            fix="in a maintenance, one evening: docs/how-to/life.md, A new version of Kubernetes",
+            remedy="in a maintenance, one evening: docs/how-to/life.md, A new version of Kubernetes",
         )
         return
     why = "EKS never goes back" if step < 0 else "EKS goes up by one minor version at a time"
-    yield Danger(
-        code=DangerCode.KUBERNETES_REFUSED,
-        severity=Severity.BLOCKING,
-        what=f"changes Kubernetes {words}: {why}",
+    yield KUBERNETES_REFUSED.danger(
+        text=f"changes Kubernetes {words}: {why}",
         impact=impact,
-        fix=f"stay on 1.{before}" if step < 0 else f"go to 1.{before + 1} first, and on when its nodes have followed",
+        remedy=f"stay on 1.{before}"
+        if step < 0
+        else f"go to 1.{before + 1} first, and on when its nodes have followed",
     )
 
 
 def _replaced_nodes(compared: Compared) -> Iterator[Danger]:
-    """A changed launch template replaces the nodes of its group; its own tags do not reach them."""
+    """A changed launch template replaces the nodes of its group, but a change of the template's own tags does not."""
     if compared.before.control_plane_minor != compared.after.control_plane_minor:
         return  # KUBERNETES_UPDATED reports that all nodes are replaced
     templates = {
@@ -116,13 +124,12 @@ def _replaced_nodes(compared: Compared) -> Iterator[Danger]:
     groups = _groups_of_components(compared, templates - replaced)
     if groups:
         names = tuple(group.name for group in groups)
-        yield Danger(
-            code=DangerCode.NODES_REPLACED,
+        yield NODES_REPLACED.danger(
             severity=Severity.WARNING if any(group.kind == NodeKind.FIXED for group in groups) else Severity.NOTE,
             subjects=names,
-            what=f"replaces the nodes of {', '.join(names)}: the launch template changes",
+            text=f"replaces the nodes of {', '.join(names)}: the launch template changes",
             impact=compared.impact_on_groups(groups),
-            fix="in a maintenance (docs/how-to/life.md): where budgets are closed EKS gives up after 15 minutes",
+            remedy="in a maintenance (docs/how-to/life.md): where budgets are closed EKS gives up after 15 minutes",
         )
 
 
@@ -133,7 +140,7 @@ def _groups_of_components(compared: Compared, components: set[str]) -> list[Grou
 
 
 def processor_dangers(compared: Compared) -> Iterator[Danger]:
-    """Pods that come to nodes with another processor, on which an image for the old one does not start.
+    """Pods that move to nodes with another processor, on which an image for the old processor does not start.
 
     A group of the file replaces the default one of its kind (`ebbtide.settings.sections.node_groups`), so this may
     happen to pods whose section does not change. Pods with `arch: any` have images for both, and arm64 appears only if
@@ -152,14 +159,12 @@ def processor_dangers(compared: Compared) -> Iterator[Danger]:
         removed = [group for group in old_groups if group not in after.node_groups]
         groups = listed([*dict.fromkeys(group for entry in pods for group in entry.groups)])
         keep = f"name {listed(removed)} in the file" if removed else "keep a group with the old types"
-        yield Danger(
-            code=DangerCode.PROCESSOR_CHANGED,
-            severity=Severity.WARNING,
+        yield PROCESSOR_CHANGED.danger(
             subjects=names,
-            what=f"moves {listed(names)} from {old_arch} to {new_arch} nodes, on which images for {old_arch} alone do "
+            text=f"moves {listed(names)} from {old_arch} to {new_arch} nodes, on which images only for {old_arch} do "
             "not start",
             impact=compared.impact(pods for pods, _ in compared.pairs if pods.name in names),
-            fix=f"{keep} beside {groups}, or say arch of pods whose images are for {new_arch} too",
+            remedy=f"{keep} beside {groups}, or set arch of pods whose images are also for {new_arch}",
         )
 
 

@@ -5,25 +5,42 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from itertools import chain
 
+from ebbtide.findings import Severity
 from ebbtide.preview.dangers.adopted import adopted_dangers
 from ebbtide.preview.dangers.compared import Compared, listed
+from ebbtide.preview.dangers.kinds import danger_kind
 from ebbtide.preview.dangers.nodes import processor_dangers
 from ebbtide.preview.dangers.provisioners import overlap
 from ebbtide.preview.dangers.restarts import restart_dangers
 from ebbtide.preview.dangers.services import service_dangers
 from ebbtide.preview.dangers.workers import checkpoint_dangers, ray_dangers, workers_of
-from ebbtide.preview.document import Danger, DangerCode, Severity
+from ebbtide.preview.document import Danger
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.recording.resources import name_of
+from ebbtide.settings.capacity.placement import with_adopted_pools
+from ebbtide.settings.capacity.pods import gateway_entrance
+from ebbtide.settings.capacity.process_documents import sleep_policies
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.placement import with_adopted_pools
-from ebbtide.settings.pods import gateway_entrance
-from ebbtide.settings.process_documents import sleep_policies
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from ebbtide.settings.sections.entrance import Expose
-from ebbtide.units.durations import format_duration
+from ebbtide.text.durations import format_duration
 from ebbtide.vocabulary.labels import NODE_GROUP, Category
 from ebbtide.vocabulary.windows import MINUTES_PER_DAY, WeeklyInterval
+
+WORKLOAD_MOVED = danger_kind("workload-moved", "a workload changes between fixed and flexible nodes", Severity.WARNING)
+GROUP_CHANGED = danger_kind("group-changed", "pods move to another node group", Severity.NOTE)
+PROTECTION_REMOVED = danger_kind(
+    "protection-removed", "a resource loses its protection against deletion", Severity.WARNING
+)
+LONGEST_JOB_LOWERED = danger_kind("longest-job-lowered", "a pool's longestJob is lowered", Severity.WARNING)
+POOL_MINIMUM_RAISED = danger_kind("pool-minimum-raised", "a pool keeps more workers all night", Severity.WARNING)
+BUSINESS_HOURS_CHANGED = danger_kind(
+    "business-hours-changed", "business hours are fewer, or in another time zone", Severity.NOTE
+)
+ENTRANCE_OPENED = danger_kind(
+    "entrance-opened", "the internet reaches an entrance, or reaches it from more addresses", Severity.WARNING
+)
+SLEEP_ENDED = danger_kind("sleep-ended", "the sleep of a workload ends", Severity.WARNING, Severity.NOTE)
 
 _MINUTES_PER_WEEK = 7 * MINUTES_PER_DAY
 _GROUP_SELECTED = f'nodeSelector["{NODE_GROUP}"]'
@@ -33,7 +50,7 @@ _GATEWAY = "the gateway"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entrance:
-    section: str  # of the stack file, in which `sources` stands
+    section: str  # of the stack file, which has the key `sources`
     port: int
     tls: bool
     lets_in: Sequence[IPv4Network]  # from the internet
@@ -63,20 +80,18 @@ def _moved(compared: Compared) -> Iterator[Danger]:
         to_flexible = new.category is Category.FLEXIBLE
         effect = "its pods restart there" if not to_flexible else "its pods restart there, and may be moved at night"
         advice = "do it in business hours, when its budget is closed: by night the update ends in a conflict"
-        yield Danger(
-            code=DangerCode.WORKLOAD_MOVED,
-            severity=Severity.WARNING,
+        yield WORKLOAD_MOVED.danger(
             subjects=(new.name,),
-            what=f"moves {new.name} from {old.category or 'any'} to {new.category or 'any'} nodes: {effect}",
+            text=f"moves {new.name} from {old.category or 'any'} to {new.category or 'any'} nodes: {effect}",
             impact=compared.impact([old]),
-            fix="make sure that it tolerates a restart on another node every night" if to_flexible else advice,
+            remedy="make sure that it tolerates a restart on another node every night" if to_flexible else advice,
         )
 
 
 def _sleep_ended(before: StackSettings, after: StackSettings) -> Iterator[Danger]:
-    """The end of a sleep takes two steps, `when: never` and, once the workload is awake and released, no key.
+    """Ending a sleep takes two steps: set `when: never`; once the workload is awake and released, remove the key.
 
-    Without the first one the same update removes the workload controller's right to wake it.
+    Without the first step, the update also removes the workload controller's right to wake it.
     """
     for policy in sleep_policies(before):
         name, new = policy.name, after.all_workloads.get(policy.name)
@@ -92,8 +107,8 @@ def _sleep_ended(before: StackSettings, after: StackSettings) -> Iterator[Danger
         elif new.sleep is not None:
             severity, what = Severity.NOTE, f"ends the sleep of {name}, the first of two steps"
             impact = (
-                "the workload controller wakes it and lowers it no more; an update while it sleeps may be refused "
-                "with a conflict for it: repeat the update once it is awake"
+                "the workload controller wakes it and never scales it down again; an update while it sleeps may be "
+                "refused with a conflict: repeat the update once it is awake"
             )
             fix = f"{same}when it is awake (ebbtide status): {release}, then remove its key sleep and update"
         else:
@@ -106,13 +121,11 @@ def _sleep_ended(before: StackSettings, after: StackSettings) -> Iterator[Danger
                 f"{same}write sleep: {{ when: never }} for it and update; when it is awake (ebbtide status): "
                 f"{release}; then remove its key sleep and update"
             )
-        yield Danger(
-            code=DangerCode.SLEEP_ENDED, severity=severity, subjects=(name,), what=what, impact=impact, fix=fix
-        )
+        yield SLEEP_ENDED.danger(severity=severity, subjects=(name,), text=what, impact=impact, remedy=fix)
 
 
 def _on_other_nodes(compared: Compared) -> Iterator[Danger]:
-    """Pools, jobs and Ray workers that select another group. Only the engine knows what another release chose.
+    """Pools, jobs and Ray workers that select another group. Only the engine knows which group another release chose.
 
     POOL_ON_SPOT reports moves to spot nodes.
     """
@@ -126,14 +139,12 @@ def _on_other_nodes(compared: Compared) -> Iterator[Danger]:
                 moved.setdefault((field.before, field.after), {})[name] = None
     for (before, after), names in moved.items():
         advice = f"nodeGroup: {before} keeps it where it was" if before in groups else f"{before} is no longer there"
-        yield Danger(
-            code=DangerCode.GROUP_CHANGED,
-            severity=Severity.NOTE,
+        yield GROUP_CHANGED.danger(
             subjects=tuple(names),
-            what=f"moves {listed([*names])} from nodes of group {before} to those of {after}",
+            text=f"moves {listed([*names])} from nodes of group {before} to those of {after}",
             impact=compared.impact(old for old, _ in compared.pairs if old.name in names),
-            fix=overlap(compared, before, after, names)
-            or f"{advice}; without nodeGroup Ebbtide takes the group where its pods cost least together",
+            remedy=overlap(compared, before, after, names)
+            or f"{advice}; without nodeGroup Ebbtide takes the group with the lowest total cost of its pods",
         )
 
 
@@ -141,13 +152,11 @@ def _unprotected(compared: Compared) -> Iterator[Danger]:
     old = compared.old
     names = tuple(new.name for key, new in compared.new.items() if not new.protect and key in old and old[key].protect)
     if names:
-        yield Danger(
-            code=DangerCode.PROTECTION_REMOVED,
-            severity=Severity.WARNING,
+        yield PROTECTION_REMOVED.danger(
             subjects=names,
-            what=f"removes the protection of {', '.join(names)}",
+            text=f"removes the protection of {', '.join(names)}",
             impact="a destroy, or a change that replaces them, deletes everything",
-            fix="only as the first step of a destroy: docs/how-to/life.md, The last day",
+            remedy="only as the first step of a destroy: docs/how-to/life.md, The last day",
         )
 
 
@@ -156,13 +165,12 @@ def _shorter_jobs(compared: Compared) -> Iterator[Danger]:
     for name, pool in with_adopted_pools(compared.after.settings).workers.items():
         if name in before and not pool.must_save and pool.longest_job < before[name].longest_job:
             old, new = format_duration(before[name].longest_job), format_duration(pool.longest_job)
-            yield Danger(
-                code=DangerCode.LONGEST_JOB_LOWERED,
-                severity=Severity.WARNING,
+            yield LONGEST_JOB_LOWERED.danger(
                 subjects=(name,),
-                what=f"lowers longestJob of pool {name} from {old} to {new}",
+                text=f"lowers longestJob of pool {name} from {old} to {new}",
                 impact=compared.impact(workers_of(compared, name)),
-                fix="make sure that no longer job waits: after that time a stopping worker is killed with its job",
+                remedy="make sure that no waiting job takes longer: after that time a stopping worker is killed with "
+                "its job",
             )
 
 
@@ -171,13 +179,11 @@ def _higher_minimum(compared: Compared) -> Iterator[Danger]:
     for name, pool in with_adopted_pools(compared.after.settings).workers.items():
         if name in before and pool.min > before[name].min:
             key = f"adopted.{name}.pool" if name in compared.after.settings.adopted else f"workers.{name}"
-            yield Danger(
-                code=DangerCode.POOL_MINIMUM_RAISED,
-                severity=Severity.WARNING,
+            yield POOL_MINIMUM_RAISED.danger(
                 subjects=(name,),
-                what=f"raises min of pool {name} from {before[name].min} to {pool.min}",
+                text=f"raises min of pool {name} from {before[name].min} to {pool.min}",
                 impact="the nodes of these workers stay all night, since workers are never moved",
-                fix=f"set {key}.min to 0; `morning` has workers ready when people come",
+                remedy=f"set {key}.min to 0; `morning` has workers ready when people come",
             )
 
 
@@ -190,13 +196,11 @@ def _opened(compared: Compared) -> Iterator[Danger]:
         if not added:
             continue
         sources = "the whole internet" if _EVERYBODY in added else listed([str(block) for block in added])
-        yield Danger(
-            code=DangerCode.ENTRANCE_OPENED,
-            severity=Severity.WARNING,
+        yield ENTRANCE_OPENED.danger(
             subjects=(name,),
-            what=f"opens port {entrance.port} of {name} to {sources}",
+            text=f"opens port {entrance.port} of {name} to {sources}",
             impact="" if entrance.tls else "in the clear",
-            fix=f"make it authenticate clients, or restrict them: {entrance.section}.sources",
+            remedy=f"make it authenticate clients, or restrict them: {entrance.section}.sources",
         )
 
 
@@ -233,12 +237,10 @@ def _fewer_hours(before: BusinessHoursSettings, after: BusinessHoursSettings) ->
         return
     moved = f" in {after.timezone} instead of {before.timezone}" if before.timezone != after.timezone else ""
     hours = f"{lost / 60:g} h a week are no longer business hours" if lost else "business hours are the same"
-    yield Danger(
-        code=DangerCode.BUSINESS_HOURS_CHANGED,
-        severity=Severity.NOTE,
-        what=f"{hours}{moved}",
+    yield BUSINESS_HOURS_CHANGED.danger(
+        text=f"{hours}{moved}",
         impact="flexible services may be moved then",
-        fix="see the coming nights",
+        remedy="see the coming nights",
     )
 
 

@@ -1,42 +1,46 @@
 """Moves between groups of different provisioners: what each step does, and what nodes of both groups cost meanwhile.
 
-The steps: a group of the other provisioner is added, pools name it and services select its nodes, the old one goes.
-Nothing is interrupted. A group whose provisioner changes in place loses its nodes in the same `up`.
+The steps: a group of the other provisioner is added, pools name it and services select its nodes, the old one is
+removed. Nothing is interrupted. A group whose provisioner changes in place loses its nodes in the same `up`.
 Source: docs/how-to/karpenter-own.md.
 """
 
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 
+from ebbtide.findings import Severity
 from ebbtide.preview.dangers.compared import Compared, counted, listed
-from ebbtide.preview.document import Danger, DangerCode, Severity
+from ebbtide.preview.dangers.kinds import danger_kind
+from ebbtide.preview.document import Danger
 from ebbtide.prices import NoPrice, on_demand
 from ebbtide.provisioning_labels import Provisioner
+from ebbtide.settings.capacity.packing import alike_nodes_needed, pod_requests
+from ebbtide.settings.capacity.placement import node_of, with_adopted_pools
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.packing import alike_nodes_needed, pod_requests
-from ebbtide.settings.placement import node_of, with_adopted_pools
-from ebbtide.units.durations import format_duration
-from ebbtide.units.money import dollars
+from ebbtide.text.durations import format_duration
+from ebbtide.text.money import dollars
+
+PROVISIONER_MOVES = danger_kind(
+    "provisioner-moves", "a group is added beside one of another provisioner", Severity.NOTE
+)
 
 _PAGE = "docs/how-to/karpenter-own.md, Change the provisioner of a group"
 _NAMES = {Provisioner.KARPENTER: "Karpenter", Provisioner.CLUSTER_AUTOSCALER: "the cluster autoscaler"}
 
 
 def provisioner_dangers(compared: Compared) -> Iterator[Danger]:
-    """Yield the first step: a group beside one of the same kind, whose provisioner is another."""
+    """Yield the first step: a new group beside one of the same kind with another provisioner."""
     old, new = compared.before.settings, compared.after.settings
     for name, group in new.node_groups.items():
         beside = [other for other in _rivals(new, name) if other in old.node_groups]
         if name not in old.node_groups and beside:
-            yield Danger(
-                code=DangerCode.PROVISIONER_MOVES,
-                severity=Severity.NOTE,
+            yield PROVISIONER_MOVES.danger(
                 subjects=(name,),
-                what=f"adds group {name} of {_NAMES[group.provisioner]} beside {listed(beside)}: the first step of a "
+                text=f"adds group {name} of {_NAMES[group.provisioner]} beside {listed(beside)}: the first step of a "
                 "move; no pod moves and no node goes",
-                impact="no node until a pod needs one; a service that waits may get one of each group, and the spare "
+                impact="no node until a pod needs one; a pending service may get one in each group, and the spare "
                 "one goes when it is empty",
-                fix=f"next: nodeGroup: {name} in the pools of {listed(beside)}, and its label in flexible workloads "
+                remedy=f"next: nodeGroup: {name} in the pools of {listed(beside)}, and its label in flexible workloads "
                 f"({_PAGE})",
             )
 
@@ -63,14 +67,14 @@ def last_step(compared: Compared, name: str) -> str:
     successors = [other for other in _rivals(old, name) if other in new.node_groups]
     return (
         f"the last step of a move to {listed(successors)}: do it outside business hours, when no worker is left on "
-        f"{name}. Services then go one by one, as their open budgets say, and both groups have nodes for minutes"
+        f"{name}. Services then move one by one, within their open budgets, and both groups have nodes for minutes"
         if successors
         else ""
     )
 
 
 def overlap(compared: Compared, before: str, after: str, names: Collection[str]) -> str:
-    """Return what the second step costs: pods leave group `before` for `after`, of another provisioner; else empty."""
+    """Return the cost of the second step, a move to group `after` with another provisioner; empty for other moves."""
     old, new = compared.before.settings, compared.after.settings
     group, successor = old.node_groups.get(before), new.node_groups.get(after)
     if group is None or successor is None or group.provisioner is successor.provisioner:

@@ -6,31 +6,37 @@ which values may have changed; the engine's own plan shows which have.
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ebbtide.findings import Severity
 from ebbtide.preview.changes import identity
 from ebbtide.preview.dangers.compared import Compared, impact_on, listed
-from ebbtide.preview.document import ChangeKind, Danger, DangerCode, Severity
+from ebbtide.preview.dangers.kinds import danger_kind
+from ebbtide.preview.document import ChangeKind, Danger
 from ebbtide.preview.sides import Side
 from ebbtide.recording.pods import Pods
 from ebbtide.recording.values import value_at
-from ebbtide.settings.pods import rolling_pods
+from ebbtide.settings.declared import rolling_pods
+from ebbtide.settings.file.keys import DIGEST_KEY, SECRETS
 from ebbtide.settings.sections.monitoring import ALERTMANAGER, PROMETHEUS
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS
-from ebbtide.settings.sections.secrets import DIGEST_KEY, SECRETS
 from ebbtide.vocabulary.labels import CONTROLLER, Category
+
+WORKLOAD_RESTARTED = danger_kind("workload-restarted", "fixed pods restart, or a job runs again", Severity.WARNING)
+PODS_ROLLED = danger_kind("pods-rolled", "flexible pods or workers are replaced one after another", Severity.NOTE)
+SERVICE_AWAY = danger_kind("service-away", "a service stops until its next pod is ready", Severity.WARNING)
 
 _TEMPLATE = "spec.template."
 _ALL, _ONLY = "all of its pods end", "the only one ends"
 _WHILE_RESTARTING = "choose a time when losing their state and sessions is acceptable"
-_WHILE_AWAY = "choose a time without requests; ebbtide check says how the next pod can start first"
+_WHILE_AWAY = "choose a time without requests; ebbtide check shows how the next pod can start first"
 _OWN_PODS: Mapping[str, str] = {
-    PROMETHEUS: "none needed: what it has is on its disk, and about a minute of samples is missing",
+    PROMETHEUS: "none needed: its data is on its disk, and about a minute of samples is missing",
     ALERTMANAGER: "none needed: silences are on its disk, and alerts come a little later",
-    IN_CLUSTER_REDIS: "choose a quiet time: jobs are on its disk, and until it is back none is added or taken",
+    IN_CLUSTER_REDIS: "choose a quiet time: jobs are on its disk, and no job is added or taken until it is back",
 }
-_STATELESS = "none needed: it holds no state, and what it does waits until it is back"
+_STATELESS = "none needed: it holds no state, and its work waits until it is back"
 _WHILE_ROLLING: Mapping[Category, str] = {
-    Category.FLEXIBLE: "none needed: a Deployment brings the next pod first, a StatefulSet and what fills its nodes "
-    "replace one after another",
+    Category.FLEXIBLE: "none needed: a Deployment starts the next pod first; pods of a StatefulSet, and pods that "
+    "fill their nodes, are replaced one after another",
     Category.WORKER: "none needed: each worker ends its job first, a quarter of the pool at a time",
 }
 """Advice for a rollout. Budgets do not apply: they hold off evictions, and a rollout deletes pods."""
@@ -51,13 +57,11 @@ def _restarted(compared: Compared) -> Iterator[Danger]:
             alike.setdefault(fix, []).append(entry)
         for fix, entries in alike.items():
             names = tuple(entry.name for entry in entries)
-            yield Danger(
-                code=DangerCode.WORKLOAD_RESTARTED,
-                severity=Severity.WARNING,
+            yield WORKLOAD_RESTARTED.danger(
                 subjects=names,
-                what=f"restarts {listed(names)} (fixed): {_paths_text(paths)}",
+                text=f"restarts {listed(names)} (fixed): {_paths_text(paths)}",
                 impact=compared.impact(entries),
-                fix=fix,
+                remedy=fix,
             )
 
 
@@ -73,26 +77,22 @@ def _rolled(compared: Compared) -> Iterator[Danger]:
                 yield from _away(compared, away, which, paths)
             names = tuple(entry.name for entry in rolled)
             if names:
-                yield Danger(
-                    code=DangerCode.PODS_ROLLED,
-                    severity=Severity.NOTE,
+                yield PODS_ROLLED.danger(
                     subjects=names,
-                    what=f"rolls the pods of {listed(names)} ({category}): {_paths_text(paths)}",
+                    text=f"rolls the pods of {listed(names)} ({category}): {_paths_text(paths)}",
                     impact=compared.impact(rolled),
-                    fix=fix + _unsafe_text(compared, names),
+                    remedy=fix + _unsafe_text(compared, names),
                 )
 
 
 def _away(compared: Compared, pods: Sequence[Pods], which: str, paths: Sequence[str]) -> Iterator[Danger]:
     if pods:
         names = tuple(entry.name for entry in pods)
-        yield Danger(
-            code=DangerCode.SERVICE_AWAY,
-            severity=Severity.WARNING,
+        yield SERVICE_AWAY.danger(
             subjects=names,
-            what=f"stops {listed(names)} until the next pod is ready: {which} first; {_paths_text(paths)}",
+            text=f"stops {listed(names)} until the next pod is ready: {which} first; {_paths_text(paths)}",
             impact=compared.impact(pods),
-            fix=_WHILE_AWAY,
+            remedy=_WHILE_AWAY,
         )
 
 
@@ -109,7 +109,7 @@ def _end_first(compared: Compared, old: Pods) -> str:
 def _unsafe_text(compared: Compared, names: Sequence[str]) -> str:
     pools = compared.after.settings.workers
     unsafe = [name for name in names if name in pools and not pools[name].safe_stop]
-    return f"; not so {listed(unsafe)}, without a safe stop: do it while it is idle (ebbtide status)" if unsafe else ""
+    return f"; except {listed(unsafe)}, without a safe stop: update while idle (ebbtide status)" if unsafe else ""
 
 
 def _with_new_template(compared: Compared, category: Category) -> Iterator[tuple[tuple[str, ...], list[Pods]]]:
@@ -131,7 +131,7 @@ def _paths_text(paths: Sequence[str]) -> str:
 
 
 def renewed_secrets(before: Side, after: Side) -> Iterator[Danger]:
-    """Pods on both sides that use a Secret of the file with a new text; other Secrets are not in the file."""
+    """Pods on both sides that use a Secret whose encrypted text changes; other Secrets are not in the file."""
     if before.settings is None or after.settings is None or before.state is None:
         return
     renewed = {location for location, text in after.encrypted.items() if before.encrypted.get(location, text) != text}
@@ -139,21 +139,20 @@ def renewed_secrets(before: Side, after: Side) -> Iterator[Danger]:
     values = {location[1:] for location in renewed if location[0] == SECRETS}
     old_pods = {(pods.namespace, pods.name): pods for pods in before.state.pods}
     rolled: dict[tuple[Category, str], list[Pods]] = {}
-    for name, entry, category in rolling_pods(after.settings):
+    for entry in rolling_pods(after.settings):
         used_keys = {(secret, key) for secret, key in entry.pod.own_secrets() if secret in after.settings.secrets}
         reasons = sorted(f"{secret}.{key}" for secret, key in values if {(secret, key), (secret, None)} & used_keys)
         why = ", ".join([*reasons[:2], *([f"{len(reasons) - 2} more"] if len(reasons) > 2 else [])])
-        if (why or (every and used_keys)) and (entry.namespace, name) in old_pods:
-            rolled.setdefault((category, why or "the key of the digests"), []).append(old_pods[entry.namespace, name])
+        if (why or (every and used_keys)) and (entry.namespace, entry.name) in old_pods:
+            old = old_pods[entry.namespace, entry.name]
+            rolled.setdefault((entry.category, why or "the key of the digests"), []).append(old)
     for (category, why), pods in rolled.items():
         names = tuple(entry.name for entry in pods)
         fixed = category is Category.FIXED
         effect = f"restarts {listed(names)} (fixed)" if fixed else f"rolls the pods of {listed(names)} ({category})"
-        yield Danger(
-            code=DangerCode.WORKLOAD_RESTARTED if fixed else DangerCode.PODS_ROLLED,
-            severity=Severity.WARNING if fixed else Severity.NOTE,
+        yield (WORKLOAD_RESTARTED if fixed else PODS_ROLLED).danger(
             subjects=names,
-            what=f"{effect} if a value has changed: {why} is encrypted again",
+            text=f"{effect} if a value has changed: {why} is encrypted again",
             impact=impact_on(before.state, pods),
-            fix=_WHILE_RESTARTING if fixed else _WHILE_ROLLING[category],
+            remedy=_WHILE_RESTARTING if fixed else _WHILE_ROLLING[category],
         )

@@ -2,13 +2,25 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ebbtide.policies.rule import Severity
+from ebbtide.findings import Severity
 from ebbtide.preview.dangers.compared import Compared, listed
-from ebbtide.preview.document import Danger, DangerCode
+from ebbtide.preview.dangers.kinds import danger_kind
+from ebbtide.preview.document import Danger
 from ebbtide.settings.sections.serving.routes import RouteSettings
 from ebbtide.settings.sections.serving.scale import FloorKind, MetricSettings, ScaleSettings
 from ebbtide.settings.sections.serving.services import ServiceSettings, VariantSettings, pod_name
-from ebbtide.units.durations import format_duration, latency_text
+from ebbtide.text.durations import format_duration, latency_text
+
+ROUTE_LOST = danger_kind("route-lost", "a service loses its route", Severity.WARNING)
+VARIANT_LOST = danger_kind("variant-lost", "a variant of a service is removed", Severity.WARNING)
+SHARE_AT_ONCE = danger_kind("share-at-once", "a new variant gets its share of the requests at once", Severity.WARNING)
+LONGEST_REQUEST_LOWERED = danger_kind(
+    "longest-request-lowered", "a service's longestRequest is lowered", Severity.WARNING
+)
+TARGET_CHANGED = danger_kind(
+    "target-changed", "a service scales by other targets or bounds", Severity.WARNING, Severity.NOTE
+)
+FLOOR_LOWERED = danger_kind("floor-lowered", "the floor of a service is lowered", Severity.WARNING, Severity.NOTE)
 
 
 def service_dangers(compared: Compared) -> Iterator[Danger]:
@@ -32,13 +44,11 @@ def _route_lost(name: str, old: ServiceSettings, new: ServiceSettings | None) ->
     route = None if new is None else new.route
     if old.route is None or (route is not None and _place(route) == _place(old.route)):
         return
-    yield Danger(
-        code=DangerCode.ROUTE_LOST,
-        severity=Severity.WARNING,
+    yield ROUTE_LOST.danger(
         subjects=(name,),
-        what=f"takes {_place(old.route)} away from service {name}",
+        text=f"takes {_place(old.route)} away from service {name}",
         impact="requests there are answered with 404",
-        fix="keep it until it receives no requests (dashboard services: throughput), or inform its users first",
+        remedy="keep it until it receives no requests (dashboard services: throughput), or inform its users first",
     )
 
 
@@ -56,14 +66,12 @@ def _variants_lost(name: str, old: ServiceSettings, new: ServiceSettings) -> Ite
     conditions = [variant.when.text for variant in removed.values() if variant.when is not None]
     shares = [f"{variant.weight} %" for variant in removed.values() if variant.weight]
     requests = f"requests with {listed(conditions)}" if conditions else f"{listed(shares) or 'all'} of the requests"
-    yield Danger(
-        code=DangerCode.VARIANT_LOST,
-        severity=Severity.WARNING,
+    yield VARIANT_LOST.danger(
         subjects=tuple(removed),
-        what=f"removes {listed([*removed])} while {_place(new.route)} leads there",
+        text=f"removes {listed([*removed])} while {_place(new.route)} leads there",
         impact=f"{requests} are answered by {listed([*new.pods(name)])}",
-        fix=_first_to_zero(removed.values())
-        + "see that the others answer them as well, and have the room for them: their max",
+        remedy=_first_to_zero(removed.values())
+        + "see that the others answer them as well, and have the capacity: their max",
     )
 
 
@@ -82,13 +90,11 @@ def _shares_at_once(name: str, old: ServiceSettings, new: ServiceSettings) -> It
     }
     if not at_once or old.route is None or new.route is None:
         return
-    yield Danger(
-        code=DangerCode.SHARE_AT_ONCE,
-        severity=Severity.WARNING,
+    yield SHARE_AT_ONCE.danger(
         subjects=tuple(at_once),
-        what=f"gives {listed([f'{pods} {weight} %' for pods, weight in at_once.items()])} of the requests at once",
-        impact="the gateway answers a few requests of that moment with 500: one to seven where 600 come in a second",
-        fix="add a variant with weight: 0, and give it its share with the next change",
+        text=f"gives {listed([f'{pods} {weight} %' for pods, weight in at_once.items()])} of the requests at once",
+        impact="the gateway answers a few requests of that moment with 500: one to seven at 600 requests a second",
+        remedy="add a variant with weight: 0, and give it its share with the next change",
     )
 
 
@@ -97,26 +103,22 @@ def _spot_lost(name: str, removed: Sequence[str], old: ServiceSettings, new: Ser
     base = None if old.base is None else pod_name(name, old.base)
     if not removed or base not in new.pods(name):
         return
-    yield Danger(
-        code=DangerCode.VARIANT_LOST,
-        severity=Severity.WARNING,
+    yield VARIANT_LOST.danger(
         subjects=tuple(removed),
-        what=f"removes {listed(removed)}, on spot nodes",
-        impact=f"{base} answers all requests, and may be few until it has grown",
-        fix=f"see that {base} has the room for them: its max, and the max of its node group",
+        text=f"removes {listed(removed)}, on spot nodes",
+        impact=f"{base} answers all requests, and may have too few pods until it has scaled",
+        remedy=f"see that {base} has the capacity for them: its max, and the max of its node group",
     )
 
 
 def _less_time(name: str, old: ServiceSettings, new: ServiceSettings) -> Iterator[Danger]:
     if new.longest_request < old.longest_request:
-        yield Danger(
-            code=DangerCode.LONGEST_REQUEST_LOWERED,
-            severity=Severity.WARNING,
+        yield LONGEST_REQUEST_LOWERED.danger(
             subjects=(name,),
-            what=f"lowers longestRequest of {name} from {format_duration(old.longest_request)} to "
+            text=f"lowers longestRequest of {name} from {format_duration(old.longest_request)} to "
             f"{format_duration(new.longest_request)}",
-            impact="longer requests are ended by the gateway, and by the pods that stop",
-            fix="see that none takes longer (dashboard services: latency)",
+            impact="the gateway ends longer requests, and so do pods that stop",
+            remedy="see that none takes longer (dashboard services: latency)",
         )
 
 
@@ -128,15 +130,14 @@ def _scaling_changed(pods: str, old: VariantSettings, new: VariantSettings) -> I
     bounds = {"min": (old.scale.min, new.scale.min), "max": (old.scale.max, new.scale.max)}
     lowered = [f"{key} {before} → {after}" for key, (before, after) in bounds.items() if after < before]
     kind_changes = bool(old.scale.metrics.external) is not bool(new.scale.metrics.external)
-    kind_note = "; its autoscaler goes before the other kind comes, and until then the pods keep their number"
+    kind_note = "; its autoscaler is deleted before the other kind is created, and meanwhile the pods stay"
     if changed or lowered:
-        yield Danger(
-            code=DangerCode.TARGET_CHANGED,
+        yield TARGET_CHANGED.danger(
             severity=Severity.WARNING if lowered else Severity.NOTE,
             subjects=(pods,),
-            what=f"changes how {pods} scales: {', '.join([*changed, *lowered])}{kind_note if kind_changes else ''}",
-            impact="the number of pods changes within 15 s of the update, by the current load",
-            fix="do it when the load is low, and watch ebbtide why service",
+            text=f"changes how {pods} scales: {', '.join([*changed, *lowered])}{kind_note if kind_changes else ''}",
+            impact="the number of pods changes within 15 s of the update, according to the current load",
+            remedy="do it when the load is low, and watch ebbtide why service",
         )
 
 
@@ -151,14 +152,13 @@ def _floor_lowered(pods: str, old: ScaleSettings, new: ScaleSettings) -> Iterato
         lowered.append(f"margin {old.margin:g} → {new.margin:g}")
     if not lowered:
         return
-    yield Danger(
-        code=DangerCode.FLOOR_LOWERED,
+    yield FLOOR_LOWERED.danger(
         severity=Severity.NOTE if all(text.startswith("event") for text in lowered) else Severity.WARNING,
         subjects=(pods,),
-        what=f"lowers the floor of {pods}: {', '.join(lowered)}",
-        impact="at the next rush its pods come when the load is there, each after the time that it takes to start",
-        fix="see what the floor was for (ebbtide why service)"
-        + ("" if new.planned or not old.planned else ", and do it while it does not stand, or the update is refused"),
+        text=f"lowers the floor of {pods}: {', '.join(lowered)}",
+        impact="at the next rush its pods start only when the load arrives, each with its startup delay",
+        remedy="see what the floor was for (ebbtide why service)"
+        + ("" if new.planned or not old.planned else ", and do it while it is not in force, or the update is refused"),
     )
 
 

@@ -4,15 +4,30 @@ from collections.abc import Iterator
 from typing import Any
 
 from components.pods.redis_access import redis_endpoint
+from ebbtide.findings import Severity
 from ebbtide.preview.dangers.compared import Compared, listed
-from ebbtide.preview.document import ChangeKind, Danger, DangerCode, Severity
+from ebbtide.preview.dangers.kinds import danger_kind
+from ebbtide.preview.document import ChangeKind, Danger
 from ebbtide.provisioning_labels import POOL
 from ebbtide.recording.pods import RAY_CLUSTER, Pods
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.checkpoints import CheckpointSettings, Interruptible
 from ebbtide.settings.sections.ray import FaultTolerance, RayPod, RaySettings, namespace_of_ray
 from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
-from ebbtide.units.durations import format_duration
+from ebbtide.text.durations import format_duration
+
+GRACE_SHORTENED = danger_kind("grace-shortened", "a stopped worker that must save gets less time", Severity.WARNING)
+JOBS_INTERRUPTIBLE = danger_kind("jobs-interruptible", "workers may be moved, or at more times", Severity.WARNING)
+BUDGET_LEFT_OPEN = danger_kind(
+    "budget-left-open", "a pool loses its checkpoints, and an open budget stays open", Severity.WARNING
+)
+POOL_ON_SPOT = danger_kind("pool-on-spot", "a pool moves to spot nodes", Severity.WARNING)
+RAY_CHANGE_WAITS = danger_kind(
+    "ray-change-waits", "a change of a Ray cluster waits until nothing runs there", Severity.WARNING
+)
+RAY_HEAD_STRANDED = danger_kind(
+    "ray-head-stranded", "the head of a Ray cluster loses the Redis that holds its state", Severity.WARNING
+)
 
 _AT_ONCE = {"min", "max", "idle_after"}
 """Fields of a group that are written while it runs; a lower maximum takes effect as its workers end."""
@@ -41,17 +56,15 @@ def checkpoint_dangers(compared: Compared) -> Iterator[Danger]:
 
 
 def _less_grace(compared: Compared, name: str, old: WorkerSettings, new: WorkerSettings) -> Iterator[Danger]:
-    """Only pools that must save: for the others LONGEST_JOB_LOWERED reports it."""
+    """Only pools that must save; LONGEST_JOB_LOWERED reports the others."""
     old_grace, new_grace = grace_seconds(old), grace_seconds(new)
     if new.checkpoints is not None and new.checkpoints.required and new_grace < old_grace:
         opens = format_duration(new.checkpoints.open_within)
-        yield Danger(
-            code=DangerCode.GRACE_SHORTENED,
-            severity=Severity.WARNING,
+        yield GRACE_SHORTENED.danger(
             subjects=(name,),
-            what=f"gives a stopped worker of pool {name} {new_grace} s instead of {old_grace} s: its jobs must save",
+            text=f"gives a stopped worker of pool {name} {new_grace} s instead of {old_grace} s: its jobs must save",
             impact=compared.impact(workers_of(compared, name)),
-            fix=f"see that each of its jobs opens a checkpoint within {opens}: one that does not is failed",
+            remedy=f"see that each of its jobs opens a checkpoint within {opens}: one that does not is failed",
         )
 
 
@@ -59,37 +72,31 @@ def _interruptible(
     compared: Compared, name: str, old: CheckpointSettings | None, new: CheckpointSettings
 ) -> Iterator[Danger]:
     if old is None or (new.interruptible is Interruptible.ALWAYS and old.interruptible is not new.interruptible):
-        yield Danger(
-            code=DangerCode.JOBS_INTERRUPTIBLE,
-            severity=Severity.WARNING,
+        yield JOBS_INTERRUPTIBLE.danger(
             subjects=(name,),
-            what=f"lets workers of pool {name} be moved {_WHEN[new.interruptible]}; their jobs go on elsewhere",
+            text=f"lets workers of pool {name} be moved {_WHEN[new.interruptible]}; their jobs go on elsewhere",
             impact=compared.impact(workers_of(compared, name)),
-            fix="see that its jobs use checkpoints: one without is waited for, up to the grace of its worker",
+            remedy="see that its jobs use checkpoints: a job without one delays the move by up to its worker's grace",
         )
 
 
 def _left_open(compared: Compared, name: str) -> Danger:
     """The controller loses its right to the budget, and the instruction to close it."""
-    return Danger(
-        code=DangerCode.BUDGET_LEFT_OPEN,
-        severity=Severity.WARNING,
+    return BUDGET_LEFT_OPEN.danger(
         subjects=(name,),
-        what=f"takes the checkpoints from pool {name}: an open budget then stays open",
+        text=f"takes the checkpoints from pool {name}: an open budget then stays open",
         impact=compared.impact(workers_of(compared, name)),
-        fix="do it in business hours, when the budget is closed, and with interruptible: inWindow before",
+        remedy="do it in business hours, when the budget is closed, and set interruptible: inWindow first",
     )
 
 
 def _moves_to_spot(compared: Compared, name: str, pool: WorkerSettings) -> Danger:
     notice = "two minutes after a notice" if pool.must_save else "mostly without a notice to the worker"
-    return Danger(
-        code=DangerCode.POOL_ON_SPOT,
-        severity=Severity.WARNING,
+    return POOL_ON_SPOT.danger(
         subjects=(name,),
-        what=f"moves pool {name} to spot nodes of group {pool.node_group}, which AWS takes back {notice}",
+        text=f"moves pool {name} to spot nodes of group {pool.node_group}, which AWS takes back {notice}",
         impact=compared.impact(workers_of(compared, name)),
-        fix="docs/explanation/spot.md says what its jobs must bear"
+        remedy="docs/explanation/spot.md lists what its jobs must tolerate"
         if pool.must_save
         else "give it checkpoints, required: true",
     )
@@ -103,14 +110,12 @@ def ray_dangers(compared: Compared) -> Iterator[Danger]:
         if name in before and (waiting := _waiting_keys(before[name], cluster)):
             space = namespace_of_ray(name)
             pods = [entry for entry in compared.before.pods if entry.kind == RAY_CLUSTER and entry.namespace == space]
-            yield Danger(
-                code=DangerCode.RAY_CHANGE_WAITS,
-                severity=Severity.WARNING,
+            yield RAY_CHANGE_WAITS.danger(
                 subjects=(name,),
-                what=f"changes {listed(waiting)} of Ray cluster {name}: its pods keep the old spec until nothing runs "
+                text=f"changes {listed(waiting)} of Ray cluster {name}: its pods keep the old spec until nothing runs "
                 "there, and are then all created again",
                 impact=compared.impact(pods),
-                fix="none needed; to have it sooner, at the price of what runs: ebbtide.dev/apply-until, see "
+                remedy="none needed; to apply it sooner, at the cost of what runs: ebbtide.dev/apply-until, see "
                 "docs/how-to/ray.md",
             )
 
@@ -122,15 +127,13 @@ def _heads_stranded(compared: Compared) -> Iterator[Danger]:
         return
     for name, cluster in old.ray.items():
         if name in new.ray and cluster.head.fault_tolerance is FaultTolerance.REDIS:
-            yield Danger(
-                code=DangerCode.RAY_HEAD_STRANDED,
-                severity=Severity.WARNING,
+            yield RAY_HEAD_STRANDED.danger(
                 subjects=(name,),
-                what=f"moves Redis, which holds the state of the head of Ray cluster {name}: the head keeps the former "
+                text=f"moves Redis, which holds the state of the head of Ray cluster {name}: the head keeps the former "
                 "address, and ends when Redis is gone from there",
                 impact="what runs in the cluster, unless it has ended before; the new address is applied when nothing "
                 "runs there, or half an hour after the head was last ready",
-                fix=f"change it while nothing runs there; a head that has ended comes back sooner with: "
+                remedy=f"change it while nothing runs there; a head that has ended comes back sooner with: "
                 f"ebbtide maintenance --ray {name}",
             )
 
@@ -141,7 +144,7 @@ def _redis(settings: StackSettings) -> object:
 
 
 def _waiting_keys(old: RaySettings, new: RaySettings) -> list[str]:
-    """The changed keys of the file that wait. A new or removed group changes no other group."""
+    """The changed keys of the file that apply only when nothing runs. A new or removed group changes no other group."""
     keys = {"version": "version", "image": "image", "longest_task": "longestTask", "head": "head"}
     changed = [key for field, key in keys.items() if _shape(getattr(old, field)) != _shape(getattr(new, field))]
     shared = [name for name in new.groups if name in old.groups]

@@ -21,6 +21,7 @@ from ebbtide.settings.patch import on_one_line
 from ebbtide.settings.sections.business_hours import Overnight
 from ebbtide.settings.sections.sleep import WorkloadSleep
 from ebbtide.settings.sections.week import MINUTES_PER_WEEK, format_interval
+from ebbtide.text.counts import several
 from ebbtide.vocabulary.windows import MINUTES_PER_DAY, BusinessHours, DisruptionWindow, WeeklyInterval
 
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -171,7 +172,7 @@ def _dates(before: StackSettings, after: StackSettings, now: datetime, days: int
 
 
 def _dates_of(old: BusinessHours, new: BusinessHours) -> Sequence[date]:
-    """Dates that only one of the two lists."""
+    """Dates that only one of the two has as closed or open."""
     dates = (old.closed_dates ^ new.closed_dates) | {date_.day for date_ in old.open_dates ^ new.open_dates}
     return sorted(dates)
 
@@ -198,7 +199,7 @@ def _planned(before: StackSettings, after: StackSettings) -> Iterator[str]:
 
 
 def _plan(plan: Overnight) -> str:
-    return f"{plan.pool}, {_workers(plan.workers)} at {plan.at} for {lasting(plan.for_)}"
+    return f"{plan.pool}, {several(plan.workers, 'worker')} at {plan.at} for {lasting(plan.for_)}"
 
 
 def _mornings(before: StackSettings, after: StackSettings) -> Iterator[str]:
@@ -210,11 +211,7 @@ def _mornings(before: StackSettings, after: StackSettings) -> Iterator[str]:
 
 def _morning(settings: StackSettings, pool: str) -> str:
     morning = settings.workers[pool].morning if pool in settings.workers else None
-    return "no workers" if morning is None else f"{_workers(morning.workers)} for {lasting(morning.for_)}"
-
-
-def _workers(number: int) -> str:
-    return "1 worker" if number == 1 else f"{number} workers"
+    return "no workers" if morning is None else f"{several(morning.workers, 'worker')} for {lasting(morning.for_)}"
 
 
 def _sleeps(before: StackSettings, after: StackSettings) -> Iterator[str]:

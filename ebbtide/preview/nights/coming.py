@@ -27,19 +27,17 @@ from ebbtide.preview.nights.windows import (
     window_of,
 )
 from ebbtide.recording.state import StackState
-from ebbtide.settings.checks.cautions import no_readiness_text, spot_cautions
+from ebbtide.settings.checks.cautions import holidays_end_text, no_readiness_text, spot_cautions
 from ebbtide.settings.model import StackSettings
 from ebbtide.vocabulary.labels import Category
 from ebbtide.vocabulary.windows import BusinessHours, DisruptionWindow
 
 DAYS_SHOWN = 14
 
-HOLIDAYS_END_SOON = timedelta(days=60)
-
 SHORTEST_USEFUL = timedelta(minutes=30)
 """A shorter window removes hardly any node: the autoscaler notices open budgets within a minute, a node must be
 unneeded for one (three with GPUs), a group waits three after it grew, and a drain takes up to five per pod, one node
-after another. The times are those of `components.cluster.autoscaler_settings`."""
+after another. Source of the times: `components.cluster.autoscaler_settings`."""
 
 
 def coming_nights(
@@ -101,9 +99,8 @@ def _warnings(window: DisruptionWindow, nights: Sequence[Night], now: datetime, 
         more = f" and {len(short) - 3} more" if len(short) > 3 else ""
         shortest = lasting(SHORTEST_USEFUL)
         yield f"a window too short for the autoscaler, which needs about {shortest} to remove a node: {named}{more}"
-    until = hours.holidays_known_until
-    if until is not None and until - hours.local(now).date() < HOLIDAYS_END_SOON:
-        yield f"the list of holidays ends on {until}: from then on they count as working days"
+    if text := holidays_end_text(hours, hours.local(now).date()):
+        yield text
 
 
 def _named(hours: BusinessHours, night: Night) -> str:

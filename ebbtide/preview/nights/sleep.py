@@ -1,8 +1,9 @@
 """Workloads that sleep: when, and the nodes and dollars that this saves.
 
-Nodes are those of the estimate: the pods that stay, packed onto each group, and never fewer than its minimum. A month
-is walked from one change to the next, so workloads count together: often no node goes for one of them alone. The time
-until the autoscaler removes a node is left out, and so are pools above their minimum.
+The number of nodes is an estimate: each group's remaining pods, packed onto nodes, and never fewer nodes than its
+minimum. A walk through four weeks, from one change to the next, counts all workloads together, since a single one that
+sleeps often frees no node. The estimate leaves out the time until the autoscaler removes a node, and pools above their
+minimum.
 
 Pure: the instant is an argument.
 """
@@ -14,19 +15,19 @@ from controllers.workloads.sleep.calendar import sleep_at
 from ebbtide.preview.cost.monthly import disk_usd_per_node_hour, group_costs
 from ebbtide.preview.nights.windows import short_date
 from ebbtide.prices import NoPrice
+from ebbtide.settings.capacity.packing import lasting_nodes
+from ebbtide.settings.capacity.process_documents import sleepers_of
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.never_asleep import never_asleep
-from ebbtide.settings.packing import lasting_nodes
-from ebbtide.settings.process_documents import sleepers_of
-from ebbtide.units.durations import format_duration
-from ebbtide.units.money import HOURS_PER_MONTH, dollars
+from ebbtide.text.durations import format_duration
+from ebbtide.text.money import HOURS_PER_MONTH, dollars
 from ebbtide.vocabulary.windows import BusinessHours
 
 _WALKED = timedelta(days=28)  # whole weeks, so that each weekday counts as often
 
 
 def sleep_lines(settings: StackSettings, now: datetime) -> Iterator[str]:
-    """Yield when each workload sleeps next, and what all save together."""
+    """Yield when each workload sleeps next, and the savings of all together."""
     hours, policies = settings.business_hours.hours(), [*sleepers_of(settings)]
     for policy in policies:
         calendar = sleep_at(now, policy, hours)
@@ -52,7 +53,7 @@ def _local(hours: BusinessHours, instant: datetime) -> str:
 
 def _savings_text(settings: StackSettings, now: datetime) -> str:
     if settings.cluster.context is not None:
-        return "sleep: what its nodes cost is not known on an existing cluster"
+        return "sleep: the cost of an existing cluster's nodes is not known here"
     hours = _node_hours_saved(settings, now)
     if not hours:
         return "sleep saves no node: other pods, or the groups' min, keep the nodes"
@@ -72,7 +73,7 @@ def _savings_text(settings: StackSettings, now: datetime) -> str:
 
 
 def _node_hours_saved(settings: StackSettings, now: datetime) -> Mapping[str, float]:
-    """Return the hours a month, by group, in which a node of the estimate is not needed."""
+    """Return the node-hours a month that sleep saves, by group."""
     hours, policies = settings.business_hours.hours(), [*sleepers_of(settings)]
     awake, saved = lasting_nodes(settings), dict.fromkeys(settings.node_groups, 0.0)
     at, end = now, now + _WALKED

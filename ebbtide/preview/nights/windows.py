@@ -1,6 +1,6 @@
 """The disruption windows of a period, and the notes on each: clock changes, holidays, planned work.
 
-The edges come from `DisruptionWindow`, so they are those of the controller.
+The edges come from `DisruptionWindow`, so they match the controller's.
 
 Pure: instants in, values out. The names of holidays come from the `holidays` package, in English where it has them;
 a date that only the stack file closes is called a holiday.
@@ -15,7 +15,8 @@ import holidays
 
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.week import format_minutes
-from ebbtide.units.durations import ONE_DAY as _ONE_DAY
+from ebbtide.text.counts import several
+from ebbtide.text.durations import ONE_DAY as _ONE_DAY
 from ebbtide.vocabulary.windows import BusinessHours, DisruptionWindow, Span, wall_to_instant
 
 _LOOK_BACK = tuple(timedelta(days=days) for days in (1, 8, 60, 400))
@@ -133,7 +134,7 @@ class Held:
 
 
 def held_during(settings: StackSettings, hours: BusinessHours, night: Night) -> Iterator[Held]:
-    """Yield the floors that overlap a window, each with the time that nodes need to start before it."""
+    """Yield the floors that overlap a window; each starts earlier by the time that its nodes need to start."""
     lead = settings.controller.node_startup
     for plan in settings.business_hours.overnight:
         day = hours.local(night.opens - plan.for_).date() - _ONE_DAY
@@ -155,9 +156,8 @@ def held_notes(hours: BusinessHours, held: Iterator[Held]) -> Iterator[str]:
     texts: dict[str, int] = {}
     for floor in held:
         begin, end = (hours.local(instant) for instant in (floor.span.start, floor.span.end))
-        workers = f"{floor.workers} worker" if floor.workers == 1 else f"{floor.workers} workers"
         kind = "morning" if floor.morning else "planned"
-        text = f"{kind}: {floor.pool}, {workers} {begin:%H:%M} to {end:%H:%M}"
+        text = f"{kind}: {floor.pool}, {several(floor.workers, 'worker')} {begin:%H:%M} to {end:%H:%M}"
         texts[text] = texts.get(text, 0) + 1
     for text, times in texts.items():
         yield text if times == 1 else f"{text}, on {times} nights"

@@ -4,12 +4,15 @@ import json
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import Field, fields, is_dataclass
+from dataclasses import is_dataclass
 from datetime import date, datetime
 from enum import StrEnum
 from typing import Any, cast
 
-from ebbtide.preview.document import PreviewDocument
+from ebbtide.policies.rule import PolicyResult
+from ebbtide.preview.dangers import KINDS
+from ebbtide.preview.document import Danger, PreviewDocument
+from ebbtide.text.records import Names, attributes_of, plain_values
 
 SCHEMA = 1
 _PLAIN: Mapping[object, dict[str, Any]] = {
@@ -21,11 +24,32 @@ _PLAIN: Mapping[object, dict[str, Any]] = {
     datetime: {"type": "string", "format": "date-time"},
     date: {"type": "string", "format": "date"},
 }
+_NAMES: Names = {
+    Danger: {
+        "code": "code",
+        "severity": "severity",
+        "subjects": "subjects",
+        "what": "text",
+        "impact": "impact",
+        "fix": "remedy",
+    },
+    PolicyResult: {
+        "id": "code",
+        "severity": "severity",
+        "resource": "resource",
+        "reason": "text",
+        "fix": "remedy",
+        "source": "source",
+        "excepted": "excepted",
+    },
+}
+"""The document's names of the attributes of findings. All other types have the names of their fields."""
 
 
 def as_json(document: PreviewDocument) -> str:
     return (
-        json.dumps({"schema": SCHEMA, **plain_values(document)}, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        json.dumps({"schema": SCHEMA, **plain_values(document, _NAMES)}, indent=2, ensure_ascii=False, allow_nan=False)
+        + "\n"
     )
 
 
@@ -44,35 +68,36 @@ def json_schema() -> dict[str, Any]:
     }
 
 
-def schema_text() -> str:
-    """The text of docs/preview.schema.json."""
-    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
-
-
-def plain_values(value: object) -> Any:
-    """Dataclasses as mappings, tuples as lists, and dates as ISO text."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain_values(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): plain_values(item) for key, item in cast("Mapping[object, object]", value).items()}
-    if isinstance(value, tuple):
-        return [plain_values(item) for item in cast("tuple[object, ...]", value)]
-    return value.isoformat() if isinstance(value, date) else value
+def schema_text(published: str) -> str:
+    """The text of docs/preview.schema.json. A code of a danger keeps its place in the published text."""
+    schema = json_schema()
+    known: list[str] = json.loads(published)["$defs"]["Danger"]["properties"]["code"]["enum"]
+    codes: list[str] = schema["$defs"]["Danger"]["properties"]["code"]["enum"]
+    codes.sort(key=lambda code: known.index(code) if code in known else len(known))
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
 def _define(model: type, definitions: dict[str, Any]) -> dict[str, Any]:
     """Add the definition of a dataclass, and return a reference to it."""
     if model.__name__ not in definitions:
         definitions[model.__name__] = {}  # ends the recursion of a type that contains itself
-        hints = typing.get_type_hints(model)
-        model_fields = cast("tuple[Field[object], ...]", fields(model))
+        attributes = attributes_of(model, _NAMES)
         definitions[model.__name__] = {
             "type": "object",
             "additionalProperties": False,
-            "required": [field.name for field in model_fields],
-            "properties": {field.name: _schema(hints[field.name], definitions) for field in model_fields},
+            "required": [*attributes],
+            "properties": {name: _property(model, attribute, definitions) for name, attribute in attributes.items()},
         }
     return {"$ref": f"#/$defs/{model.__name__}"}
+
+
+def _property(model: type, attribute: str, definitions: dict[str, Any]) -> dict[str, Any]:
+    if model is Danger and attribute == "code":
+        return {"enum": [*KINDS]}
+    hints = typing.get_type_hints(model)
+    computed = getattr(model, attribute, None)
+    hint = typing.get_type_hints(computed.fget)["return"] if isinstance(computed, property) else hints[attribute]
+    return _schema(hint, definitions)
 
 
 def _schema(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:

@@ -7,34 +7,23 @@ namespace, and pods without another account share it.
 from collections.abc import Iterator
 
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
-from ebbtide.settings.checks.parsed import ParsedSections, Placed, Rule
-from ebbtide.settings.file.entries import RAY, SERVICES
-from ebbtide.settings.file.keys import CLUSTER, WORKLOADS
+from ebbtide.settings.capacity.placed import PlacedPod
+from ebbtide.settings.checks.parsed import CheckRule, ParsedSections
+from ebbtide.settings.file.keys import CLUSTER
 from ebbtide.settings.file.problems import Finding
 from ebbtide.settings.sections.cluster import ClusterKind
-from ebbtide.settings.sections.pods.kubernetes import own_namespace
-from ebbtide.settings.sections.ray import namespace_of_ray
 from ebbtide.settings.sections.workloads import WorkloadSettings
-from ebbtide.vocabulary.labels import NAMESPACE
 
 _DEFAULT = "default"
 
 
-def _starts_pods(placed: Placed) -> bool:
+def _starts_pods(placed: PlacedPod) -> bool:
     return isinstance(placed.pod, WorkloadSettings) and placed.pod.starts_pods
 
 
-def _has_account(placed: Placed) -> bool:
+def _has_account(placed: PlacedPod) -> bool:
     """True if Ebbtide creates an account for the pod."""
     return placed.pod.aws is not None or _starts_pods(placed)
-
-
-def _namespace(placed: Placed) -> str:
-    if placed.at[0] == RAY:
-        return namespace_of_ray(str(placed.at[1]))
-    if placed.at[0] not in (WORKLOADS, SERVICES):
-        return WORKER_NAMESPACE
-    return own_namespace(placed.name) if _starts_pods(placed) else NAMESPACE
 
 
 def _names_are_free(parsed: ParsedSections) -> Iterator[Finding]:
@@ -43,22 +32,22 @@ def _names_are_free(parsed: ParsedSections) -> Iterator[Finding]:
             expected = "another name, since this pod's account has the same name"
             hint = "all pods of a namespace without another account share 'default'"
             yield Finding(code="account.default", at=placed.at, wanted=expected, found=repr(placed.name), hint=hint)
-        if _starts_pods(placed) and _namespace(placed) == WORKER_NAMESPACE:
+        if _starts_pods(placed) and placed.namespace == WORKER_NAMESPACE:
             expected = "another name, since the namespace of this workload is named after it"
             hint = f"{WORKER_NAMESPACE} is the namespace of the queue workers"
             yield Finding(code="namespace.taken", at=placed.at, wanted=expected, found=repr(placed.name), hint=hint)
 
 
 def _named_accounts_exist(parsed: ParsedSections) -> Iterator[Finding]:
-    owners = {(_namespace(placed), placed.name): placed.at for placed in parsed.pods if _has_account(placed)}
+    owners = {(placed.namespace, placed.name): placed.at for placed in parsed.pods if _has_account(placed)}
     for placed in parsed.pods:
-        owner = owners.get((_namespace(placed), placed.pod.service_account or ""))
+        owner = owners.get((placed.namespace, placed.pod.service_account or ""))
         if owner is not None and owner != placed.at:
             yield Finding(
                 code="service-account.of-another",
                 at=(*placed.at, "serviceAccount"),
                 wanted="an existing account",
-                found=f"{placed.pod.service_account!r}, which is made for {placed.pod.service_account} alone",
+                found=f"{placed.pod.service_account!r}, which Ebbtide creates only for {placed.pod.service_account}",
                 hint="give this pod its own permissions",
             )
 
@@ -78,7 +67,7 @@ def _rights_on_aws_need_eks(parsed: ParsedSections) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule((), _names_are_free),
-    Rule((), _named_accounts_exist),
-    Rule((CLUSTER,), _rights_on_aws_need_eks, on=ClusterKind.EXISTING),
+    CheckRule((), _names_are_free),
+    CheckRule((), _named_accounts_exist),
+    CheckRule((CLUSTER,), _rights_on_aws_need_eks, on=ClusterKind.EXISTING),
 )

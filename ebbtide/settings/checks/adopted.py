@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import combinations
 
-from ebbtide.settings.checks.parsed import ParsedSections, Rule
+from ebbtide.settings.checks.parsed import CheckRule, ParsedSections
 from ebbtide.settings.file.keys import (
     ADOPTED,
     CLUSTER,
@@ -24,7 +24,7 @@ from ebbtide.settings.sections.redis import RedisKind
 
 
 def _rules_select_different_pods(parsed: ParsedSections) -> Iterator[Finding]:
-    """Two rules for one pod are two budgets, and with two budgets every eviction fails."""
+    """Two rules for one pod mean two budgets, and with two budgets every eviction fails."""
     for (first, one), (second, other) in combinations(sorted(parsed.stack.adopted.items()), 2):
         if one.namespace == other.namespace and not disjoint(one.selector, other.selector):
             yield Finding(
@@ -121,10 +121,10 @@ def _redis_has_users(parsed: ParsedSections) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule((ADOPTED,), _rules_select_different_pods),
-    Rule((ADOPTED,), _rules_write_different_objects),
-    Rule((ADOPTED, WORKLOADS, SERVICES, WORKERS, JOBS, CRON_JOBS, RAY), _names_are_new),
-    Rule((ADOPTED, REDIS), _redis_has_users),
-    Rule((ADOPTED,), _one_policy_holds_the_rules),
-    Rule((ADOPTED, CLUSTER), _the_version_has_mutating_policies, on=ClusterKind.EKS),
+    CheckRule((ADOPTED,), _rules_select_different_pods),
+    CheckRule((ADOPTED,), _rules_write_different_objects),
+    CheckRule((ADOPTED, WORKLOADS, SERVICES, WORKERS, JOBS, CRON_JOBS, RAY), _names_are_new),
+    CheckRule((ADOPTED, REDIS), _redis_has_users),
+    CheckRule((ADOPTED,), _one_policy_holds_the_rules),
+    CheckRule((ADOPTED, CLUSTER), _the_version_has_mutating_policies, on=ClusterKind.EKS),
 )

@@ -2,18 +2,11 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
 from ebbtide.prices import estimates_text, priced_regions, shipped_on_demand, usable
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.settings.checks.commands import command_cautions
-from ebbtide.settings.checks.foreseen import policy_breaches
-from ebbtide.settings.file.problems import path_text
-from ebbtide.settings.fragment.values import containers
-from ebbtide.settings.model import StackSettings
-from ebbtide.settings.never_asleep import never_asleep
-from ebbtide.settings.packing import (
+from ebbtide.settings.capacity.packing import (
     Packing,
     groups_of,
     lasting_pods,
@@ -22,9 +15,17 @@ from ebbtide.settings.packing import (
     pod_requests,
     room_for_next,
 )
-from ebbtide.settings.placement import copies, fits, offered, room_on_disk, takes
-from ebbtide.settings.pods import every_pod, gateway_entrance, owned_entries, rolling_pods
-from ebbtide.settings.process_documents import sleepers_of
+from ebbtide.settings.capacity.placement import copies, fits, offered, room_on_disk, takes
+from ebbtide.settings.capacity.pods import gateway_entrance
+from ebbtide.settings.capacity.process_documents import sleepers_of
+from ebbtide.settings.checks.commands import command_cautions
+from ebbtide.settings.checks.foreseen import policy_breaches
+from ebbtide.settings.declared import declared_pods, owned_entries, rolling_pods
+from ebbtide.settings.file.keys import RAY
+from ebbtide.settings.file.problems import Caution, path_text
+from ebbtide.settings.fragment.values import containers
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.never_asleep import never_asleep
 from ebbtide.settings.sections.adopted import Replicas, deployment_of, without_replicas
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from ebbtide.settings.sections.calendars import working_weekends_until
@@ -43,18 +44,18 @@ from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.serving.gateway import Implementation
 from ebbtide.settings.sections.serving.routes import RouteProtocol
 from ebbtide.settings.sections.serving.scale import ScaleSettings
-from ebbtide.settings.sections.serving.services import ALONE
+from ebbtide.settings.sections.serving.services import SINGLE_VARIANT
 from ebbtide.settings.sections.week import format_minutes
 from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
 from ebbtide.settings.sections.zones import usual_id, usual_letters
-from ebbtide.units.quantities import memory_text
+from ebbtide.text.quantities import memory_text
 from ebbtide.vocabulary.labels import Category
 from ebbtide.vocabulary.windows import BusinessHours
 
 _NAMED = 6  # names per line
 EXCEPTIONS_LAST = timedelta(days=366)
-HOLIDAYS_END_SOON = timedelta(days=60)
+_HOLIDAYS_END_SOON = timedelta(days=60)
 SUPPORT_ENDS_SOON = timedelta(days=60)  # time to test the upgrade on another stack
 
 
@@ -62,19 +63,6 @@ _SECRET_NAME = re.compile(r"(^|[-_.])(password|passwd|pwd|passphrase|secret|toke
 _PUBLIC_NAME = re.compile(r"public[-_.]?key$", re.IGNORECASE)
 _LOGIN = re.compile(r"://[^/@:\s]*:[^/@\s]+@")
 """A password in a URL, as in postgres://name:password@host."""
-
-
-@dataclass(frozen=True, slots=True)
-class Caution:
-    """`code` is stable when the text changes; `path` is the key without the namespace."""
-
-    code: str
-    path: str
-    text: str
-    blocks: bool = False  # the preview refuses the stack
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.text}" if self.path else self.text
 
 
 def warnings_of(settings: StackSettings, today: date | None = None) -> tuple[Caution, ...]:
@@ -105,7 +93,7 @@ def warnings_of(settings: StackSettings, today: date | None = None) -> tuple[Cau
         *_about_plain_secrets(settings),
         *_about_disks(settings),
         *_about_pools(settings),
-        *(Caution(*caution) for caution in command_cautions(settings)),
+        *command_cautions(settings),
         *_about_adopted_pools(settings),
         *_about_room(settings),
         *_about_sizes(settings),
@@ -138,10 +126,16 @@ def _about_hours(hours: BusinessHours, day: date) -> Iterator[Caution]:
     if hours.next_change(noon) is None:
         text = "never closed, so budgets never open and flexible workloads keep their nodes"
         yield Caution("hours.never-closed", "businessHours", text)
-    until = hours.holidays_known_until
-    if until is not None and until - day < HOLIDAYS_END_SOON:
-        text = f"the list ends on {until}; after that, holidays count as working days"
+    if text := holidays_end_text(hours, day):
         yield Caution("holidays.end-soon", "businessHours.holidays", text)
+
+
+def holidays_end_text(hours: BusinessHours, day: date) -> str:
+    """Return a warning if the known holidays end soon after the day; empty if they do not."""
+    until = hours.holidays_known_until
+    if until is None or until - day >= _HOLIDAYS_END_SOON:
+        return ""
+    return f"the list of holidays ends on {until}; after that, holidays count as working days"
 
 
 def _about_holidays(settings: StackSettings, day: date) -> Iterator[Caution]:
@@ -153,7 +147,7 @@ def _about_holidays(settings: StackSettings, day: date) -> Iterator[Caution]:
     hours, ordinary = settings.business_hours.hours(years), bare.hours(years)
     for opened in calendar.open:
         if opened.date >= day and hours.intervals_on(opened.date) == ordinary.intervals_on(opened.date):
-            text = f"{opened.date} is a working day without this, so this changes nothing"
+            text = f"{opened.date} is a working day anyway, so this entry changes nothing"
             yield Caution("holidays.open-without-effect", "businessHours.holidays.open", text)
         usual = ordinary.intervals_on(opened.date)
         lost = sorted(_minutes(usual) - _minutes(hours.intervals_on(opened.date)))
@@ -183,7 +177,7 @@ def _about_working_weekends(hours: BusinessHoursSettings, day: date) -> Iterator
     works = {interval.weekday for interval in hours.week}
     until = working_weekends_until(calendar.country, calendar.subdivision, day, works=works)
     named_dates = (*calendar.closed, *(interval.date for interval in calendar.open))
-    if until and abs(until - day) < HOLIDAYS_END_SOON and all(interval <= until for interval in named_dates):
+    if until and abs(until - day) < _HOLIDAYS_END_SOON and all(interval <= until for interval in named_dates):
         text = (
             f"the working weekends of {calendar.country} are listed until {until}; name later ones, on which budgets "
             "stay closed by day, in holidays.open (or one in holidays.closed, if there is none)"
@@ -201,7 +195,7 @@ def _about_region(settings: StackSettings) -> Iterator[Caution]:
 
 
 def _about_prices(settings: StackSettings) -> Iterator[Caution]:
-    """Estimates are said because they decide placement. A type without a price may be one that the region lacks."""
+    """Report estimates, since they decide placement. A type without a price may be one that the region lacks."""
     if settings.cluster.context is not None or settings.region not in priced_regions():
         return
     for name, group in settings.node_groups.items():
@@ -227,7 +221,7 @@ def _about_version(settings: StackSettings, day: date) -> Iterator[Caution]:
     if until is None:
         text = (
             f"this release knows no autoscaler, no add-ons and no end of support for {cluster.version}: those of the "
-            "stack file are used, and Ebbtide's tests have not met them"
+            "stack file are used, and Ebbtide's tests do not cover them"
         )
         yield Caution("kubernetes-version.newer", path, text)
     elif until - day <= SUPPORT_ENDS_SOON:
@@ -243,7 +237,7 @@ def _about_version(settings: StackSettings, day: date) -> Iterator[Caution]:
 
 
 def _about_zones(settings: StackSettings) -> Iterator[Caution]:
-    """Warn about default zones only: a file that names zones is taken to know the account."""
+    """Warn about default zones only: the author of a file that names zones knows the account."""
     cluster = settings.cluster
     usual = usual_letters(settings.region)
     if cluster.context is None and "zones" not in cluster.model_fields_set and not {*cluster.zones} <= {*usual}:
@@ -273,9 +267,9 @@ def _about_controller(settings: StackSettings) -> Iterator[Caution]:
 
 
 def _about_images(settings: StackSettings) -> Iterator[Caution]:
-    images = {entry.path: entry.pod.image for entry in every_pod(settings) if not entry.path.startswith("ray.")}
+    images = {entry.path: entry.pod.image for entry in declared_pods(settings) if entry.at[0] != RAY}
     images |= {f"ray.{name}": cluster.image for name, cluster in settings.ray.items()}
-    for entry in every_pod(settings):
+    for entry in declared_pods(settings):
         for at, container in containers(entry.pod.pod):
             if isinstance(image := container.get("image"), str):
                 images[path_text((entry.path, "pod", *at))] = image
@@ -298,7 +292,7 @@ def _about_addresses(settings: StackSettings) -> Iterator[Caution]:
 
 
 def _about_a_closed_network(settings: StackSettings) -> Iterator[Caution]:
-    """Which registries the network reaches is known to its owner; the images that Ebbtide brings need a mirror."""
+    """Only the network's owner knows which registries it reaches; the images that Ebbtide brings need a mirror."""
     if settings.network.nat is Nat.NONE and settings.images.registry is None:
         text = (
             "with none, nodes pull images only from ECR in their region and from registries that their network "
@@ -311,7 +305,7 @@ def _about_egress(settings: StackSettings) -> Iterator[Caution]:
     bundle = settings.egress.ca_bundle
     if bundle is not None and not authorities(bundle) & AWS_AUTHORITIES:
         text = (
-            "it replaces the list in the images and holds no authority of Amazon's, so calls to AWS that do not pass "
+            "it replaces the list in the images and contains no Amazon authority, so calls to AWS that do not pass "
             "the proxy will fail; append your certificates to the public list"
         )
         yield Caution("ca-bundle.without-amazon", "egress.caBundle", text)
@@ -341,7 +335,7 @@ def _about_lone_pods(settings: StackSettings) -> Iterator[Caution]:
 
 
 def _about_protocols(settings: StackSettings) -> Iterator[Caution]:
-    """Gateway API leaves a host with both protocols to the gateway; Envoy Gateway serves both."""
+    """Gateway API lets each gateway decide about a host with both protocols; Envoy Gateway serves both."""
     if settings.serving.implementation is Implementation.ENVOY_GATEWAY:
         return
     routes = {name: service.route for name, service in settings.services.items() if service.route is not None}
@@ -382,7 +376,7 @@ def _scales(settings: StackSettings) -> Iterator[tuple[str, ScaleSettings]]:
         scales = {variant: pods.scale for variant, pods in service.variants.items()}
         first, *further_scales = scales.values()
         if all(scale == first for scale in further_scales):
-            scales = {ALONE: first}
+            scales = {SINGLE_VARIANT: first}
         for variant, scale in scales.items():
             yield f"services.{name}.variants.{variant}" if variant else f"services.{name}", scale
 
@@ -397,7 +391,7 @@ def no_readiness_text(names: Sequence[str]) -> str:
     return (
         f"flexible and without a readiness probe: {', '.join(names)}. A pod counts as ready as soon as it has started, "
         "so outside business hours the next pod may be evicted before this one serves: more than one may be down at "
-        "once. Add probes.readiness, or the ports that it serves, of which the first is then asked"
+        "once. Add probes.readiness, or the ports that it serves: the first one is then probed"
     )
 
 
@@ -423,7 +417,7 @@ def _looks_secret(name: str, variable: EnvVariable) -> bool:
 
 
 def _pods(settings: StackSettings) -> Iterator[tuple[str, PodSettings]]:
-    yield from ((entry.path, entry.pod) for _, entry, _ in rolling_pods(settings))
+    yield from ((entry.path, entry.pod) for entry in rolling_pods(settings))
 
 
 def _about_disks(settings: StackSettings) -> Iterator[Caution]:
@@ -440,7 +434,7 @@ def _about_disks(settings: StackSettings) -> Iterator[Caution]:
         elif room is not None and scratch > room * 1024:
             text = (
                 f"scratch volumes of {memory_text(scratch)} together, while the disk of its node has room for "
-                f"{room}Gi: before they are full the disk is, and pods are evicted; raise diskSize of the node group"
+                f"{room}Gi: the disk is full before they are, and pods are evicted; raise diskSize of the node group"
             )
             yield Caution("scratch.above-disk", f"{path}.volumes", text)
 
@@ -465,9 +459,9 @@ def spot_cautions(settings: StackSettings) -> Iterator[Caution]:
     for name, pool in settings.workers.items():
         if settings.on_spot(pool) and not settings.stopped_together(pool):
             text = (
-                f"{pool.node_group} has spot nodes, whose workers are not told to stop before their node goes: "
-                "EKS asks the budget, which is closed. They take jobs until then, so run only jobs there that may be "
-                "started again, or give it checkpoints with required: true (docs/explanation/spot.md)"
+                f"{pool.node_group} has spot nodes, whose workers get no stop signal before their node goes: "
+                "EKS obeys the budget, which is closed. They take jobs until then, so run only jobs there that may be "
+                "started again, or give the pool checkpoints with required: true (docs/explanation/spot.md)"
             )
             yield Caution("spot.workers-not-told", f"workers.{name}.nodeGroup", text)
 
@@ -505,7 +499,7 @@ def _about_pools(settings: StackSettings) -> Iterator[Caution]:
         if on_aws and pool.checkpoints is not None and not _may_write(pool, pool.checkpoints):
             text = (
                 f"nothing gives its pods the right to {pool.checkpoints.bucket}: add aws: {{ buckets: {{ "
-                f"{pool.checkpoints.bucket}: read-write-delete }} }}, unless they hold keys of their own"
+                f"{pool.checkpoints.bucket}: read-write-delete }} }}, unless they have their own credentials"
             )
             yield Caution("checkpoints.no-rights", f"workers.{name}.checkpoints.store", text)
         if not pool.safe_stop:
@@ -569,8 +563,8 @@ def _about_room(settings: StackSettings) -> Iterator[Caution]:
             names = [pod.name for pod in pods if name in pod.groups]
             names_text = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
             text = (
-                f"{most} nodes, while all that may run there needs {needed} at its most ({names_text}); "
-                "jobs and requests will wait although what serves them may still grow"
+                f"{most} nodes, while the pods that may run there need {needed} at their maximum ({names_text}); "
+                "jobs and requests will wait although their pools and services may still grow"
             )
             yield Caution("node-group.too-small", f"nodeGroups.{name}.max", text)
 
@@ -584,7 +578,7 @@ def _about_sizes(settings: StackSettings) -> Iterator[Caution]:
         rooms = {kind.name: offered(usable(kind), group.reserved) for kind in reversed(group.types)}
         fitting = [[room for room in rooms.values() if fits(pod.size, room)] for pod in pods]
         if unused := [kind for kind, room in rooms.items() if pods and not any(room in each for each in fitting)]:
-            text = f"no pod of the stack fits {', '.join(unused)}: its nodes would run pods of others only"
+            text = f"no pod of the stack fits {', '.join(unused)}: its nodes would run only pods from outside the stack"
             yield Caution("node-group.type-without-pods", f"nodeGroups.{name}.instanceTypes", text)
         alone = [(pod, each[0]) for pod, each in zip(pods, fitting, strict=True) if each and [*pod.groups] == [name]]
         needed = sum(-(-pod.most // copies(pod.size, room)) for pod, room in alone)
@@ -599,9 +593,9 @@ def _about_sizes(settings: StackSettings) -> Iterator[Caution]:
 def _about_releases(settings: StackSettings) -> Iterator[Caution]:
     """Warn about releases that stop the only pod first, unlike a usual rolling update."""
     lasting = lasting_pods(settings)
-    for _, entry, category in rolling_pods(settings):
+    for entry in declared_pods(settings):
         pod = entry.pod
-        if category is not Category.FLEXIBLE or not isinstance(pod, WorkloadSettings):
+        if not isinstance(pod, WorkloadSettings) or pod.category is not Category.FLEXIBLE:
             continue
         if pod.kind is WorkloadKind.DEPLOYMENT and pod.replicas == 1 and (why := _why_last(pod, settings, lasting)):
             text = f"a release stops its only pod before the next one starts, so requests fail meanwhile: {why}"
@@ -612,9 +606,9 @@ def _why_last(pod: WorkloadSettings, settings: StackSettings, lasting: Packing) 
     """Return the reason, or "" if the next pod starts first or the file says that it cannot."""
     if mounts_alone(pod):
         stated = any(volume.shared is False for volume in pod.volumes.values())
-        how = "say shared: true of it if several nodes may mount it (ReadWriteMany), else false"
-        return "" if stated else f"its claim is taken for one that a node mounts at a time; {how}"
+        how = "set shared: true if several nodes may mount it (ReadWriteMany), else shared: false"
+        return "" if stated else f"its claim is assumed to allow one node at a time; {how}"
     if room_for_next(pod, settings, lasting):
         return ""
     groups = " and ".join(f"nodeGroups.{name}" for name in groups_of(pod, settings))
-    return f"its nodes have no room for one pod more; raise max of {groups}"
+    return f"its nodes have no room for one more pod; raise max of {groups}"

@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
-from ebbtide.settings.checks.parsed import ParsedSections, Rule
+from ebbtide.settings.checks.parsed import CheckRule, ParsedSections
 from ebbtide.settings.file.keys import GROUPS, WORKERS, WORKLOADS
 from ebbtide.settings.file.problems import Finding
 from ebbtide.settings.sections.workloads import WorkloadSettings
-from ebbtide.units.durations import format_duration
+from ebbtide.text.durations import format_duration
 
 LONGEST_SPOT_SAVE = timedelta(seconds=100)
 """Part of the two minutes' notice. The remaining time passes until the worker learns of it and requeues its job."""
@@ -67,7 +67,7 @@ def _names_are_free(parsed: ParsedSections) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule((WORKERS, GROUPS), _saves_are_short_on_spot),
-    Rule((WORKERS, WORKLOADS), _claims_are_for_several_pods),
-    Rule((WORKERS,), _names_are_free),
+    CheckRule((WORKERS, GROUPS), _saves_are_short_on_spot),
+    CheckRule((WORKERS, WORKLOADS), _claims_are_for_several_pods),
+    CheckRule((WORKERS,), _names_are_free),
 )

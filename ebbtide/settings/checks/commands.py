@@ -10,28 +10,29 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qs, urlsplit
 
+from ebbtide.settings.file.problems import Caution
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS, RedisKind
 from ebbtide.settings.sections.workers import REDIS_ENV, STOP_MARGIN, SourceKind, WorkerSettings
 from ebbtide.settings.worker_command import (
     ANY_RQ,
     SAFE_WORKER,
-    Option,
-    Program,
+    CommandOption,
     WorkerCommand,
+    WorkerProgram,
     read_command,
     worker_command,
 )
-from ebbtide.units.durations import format_duration
+from ebbtide.text.durations import format_duration
 
 CLEANED_WITHIN = 600
-"""Seconds: with one minute more the controller stops keeping a worker for the jobs of lost ones."""
+"""In seconds. A minute later the controller stops keeping a worker for the jobs of lost workers."""
 
 _BEAT = 30  # seconds between the heartbeats of a job in RQ
 _POPS = 15  # seconds by which an idle worker's pop is shorter than its time to live
-_RQ, _RQ_POOL, _CELERY = Program.RQ, Program.RQ_POOL, Program.CELERY
-_DJANGO = Program.DJANGO_RQ | Program.DJANGO_RQ_POOL
-_ONE_RQ = Program.RQ | Program.DJANGO_RQ
+_RQ, _RQ_POOL, _CELERY = WorkerProgram.RQ, WorkerProgram.RQ_POOL, WorkerProgram.CELERY
+_DJANGO = WorkerProgram.DJANGO_RQ | WorkerProgram.DJANGO_RQ_POOL
+_ONE_RQ = WorkerProgram.RQ | WorkerProgram.DJANGO_RQ
 _RQS_OWN_CLASS = re.compile(
     r"rq(\.worker)?(\.base|\.worker_classes)?\.((Simple|Spawn|Heroku|RoundRobin|Random)?Worker|BaseWorker)"
 )
@@ -58,7 +59,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row(Option):
+class OptionRule(CommandOption):
     """`variable` has the option's meaning if the command line lacks it; `verdict` returns the caution's text or ""."""
 
     variable: str = ""
@@ -67,7 +68,7 @@ class Row(Option):
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """All variables with the option's meaning, the first one that is set counts: click derives one for Celery."""
+        """Variables with the option's meaning; the first one that is set counts. Click derives one for Celery."""
         if self.programs is not _CELERY or not self.names:
             return (self.variable,) if self.variable else ()
         if self.variable:  # an option of `celery` itself
@@ -75,26 +76,26 @@ class Row(Option):
         return (f"CELERY_WORKER_{_upper(self.names[0])}",)
 
 
-def command_cautions(settings: StackSettings) -> Iterator[tuple[str, str, str]]:
-    """Yield code, path and text for each contradiction between a pool and what starts its workers."""
+def command_cautions(settings: StackSettings) -> Iterator[Caution]:
+    """Yield a caution for each contradiction between a pool and what starts its workers."""
     for name, pool in settings.workers.items():
         path = f"workers.{name}.{'command' if pool.command or not pool.args else 'args'}"
         command = read_command((*worker_command(pool), *pool.args), OPTIONS)
-        if command is not None and command.program not in _KINDS.get(pool.source.kind, Program(0)):
+        if command is not None and command.program not in _KINDS.get(pool.source.kind, WorkerProgram(0)):
             text = (
                 f"it starts workers of another framework than source.kind, {pool.source.kind}: nothing takes the jobs"
             )
-            yield "command.other-framework", path, text
+            yield Caution("command.other-framework", path, text)
             continue
         yield from _contradictions(f"workers.{name}", path, command, pool, settings)
         if command is not None:
-            yield from ((code, path, text) for code, text in _about_all_words(command, pool))
+            yield from (Caution(code, path, text) for code, text in _about_all_words(command, pool))
 
 
 def _contradictions(
     entry: str, path: str, command: WorkerCommand | None, pool: WorkerSettings, settings: StackSettings
-) -> Iterator[tuple[str, str, str]]:
-    programs = _KINDS.get(pool.source.kind, Program(0)) if command is None else command.program
+) -> Iterator[Caution]:
+    programs = _KINDS.get(pool.source.kind, WorkerProgram(0)) if command is None else command.program
     stated = {
         row: found
         for row in OPTIONS
@@ -109,10 +110,10 @@ def _contradictions(
         in_env = shown not in row.names and (command is None or shown not in command.variables)
         seen = Seen(value=value, shown=shown, pool=pool, settings=settings, values=values)
         if text := row.verdict(seen):
-            yield row.code, f"{entry}.env.{shown}" if in_env else path, text
+            yield Caution(row.code, f"{entry}.env.{shown}" if in_env else path, text)
 
 
-def _stated(row: Row, command: WorkerCommand | None, pool: WorkerSettings) -> tuple[str, str | None] | None:
+def _stated(row: OptionRule, command: WorkerCommand | None, pool: WorkerSettings) -> tuple[str, str | None] | None:
     """Return the option or variable that counts for a row and its value, which is None if it cannot be read."""
     if command is not None and row.names and row.names[0] in command.options:
         return row.names[0], command.options[row.names[0]]
@@ -127,7 +128,7 @@ def _stated(row: Row, command: WorkerCommand | None, pool: WorkerSettings) -> tu
 
 
 def _about_all_words(command: WorkerCommand, pool: WorkerSettings) -> Iterator[tuple[str, str]]:
-    """Return what follows from an option's absence, from the arguments and from the shell."""
+    """Yield the contradictions of a missing option, of the arguments and of the shell."""
     if command.program in _ONE_RQ and "--with-scheduler" not in command.options:
         yield (
             "rq.no-scheduler",
@@ -218,7 +219,7 @@ def _seldom_cleans(seen: Seen) -> str:
     if seen.number is None or seen.number <= most:
         return ""
     return (
-        f"with {seen.shown} {seen.number} an idle worker looks too seldom after jobs of lost workers: the controller "
+        f"with {seen.shown} {seen.number} an idle worker looks too rarely for jobs of lost workers: the controller "
         f"keeps a worker for them for 11 minutes; write at most {most}"
     )
 
@@ -227,8 +228,8 @@ def _seldom_beats(seen: Seen) -> str:
     if seen.pool.checkpoints is None or seen.number is None or seen.number <= _BEAT:
         return ""
     return (
-        f"with {seen.shown} {seen.number} a job of a lost worker goes on {seen.number - _BEAT} s later than with RQ's "
-        f"own {_BEAT}"
+        f"with {seen.shown} {seen.number} a job of a lost worker resumes {seen.number - _BEAT} s later than with RQ's "
+        f"default of {_BEAT}"
     )
 
 
@@ -256,7 +257,7 @@ def _other_redis(seen: Seen) -> str:
     if same:
         return ""
     return (
-        f"{seen.shown} leads to {host}:{port}, database {database}, and the pool counts the jobs in the stack's "
+        f"{seen.shown} points to {host}:{port}, database {database}, but the pool counts the jobs in the stack's "
         f"Redis; leave it out: {REDIS_ENV[seen.pool.source.kind]} has the address"
     )
 
@@ -327,8 +328,8 @@ def _untried_pool(seen: Seen) -> str:
     if not seen.pool.safe_stop or seen.value not in _UNTRIED_POOLS:
         return ""
     return (
-        f"safeStop is true, and no stop of a worker with {seen.shown} {seen.value} was tried: with prefork, solo and "
-        "threads no task is lost"
+        f"safeStop is true, but stopping a worker with {seen.shown} {seen.value} was not tested; with prefork, solo "
+        "and threads no task is lost"
     )
 
 
@@ -361,20 +362,20 @@ def _cold_stop(seen: Seen) -> str:
 
 
 def _row(
-    programs: Program,
+    programs: WorkerProgram,
     names: str,
     code: str = "",
     verdict: Callable[[Seen], str] = lambda _: "",
     *,
     flag: bool = False,
     variable: str = "",
-) -> Row:
-    return Row(
+) -> OptionRule:
+    return OptionRule(
         programs=programs, names=tuple(names.split()), is_flag=flag, variable=variable, code=code, verdict=verdict
     )
 
 
-def _harmless(programs: Program, *options: str, flags: tuple[str, ...] = ()) -> tuple[Row, ...]:
+def _harmless(programs: WorkerProgram, *options: str, flags: tuple[str, ...] = ()) -> tuple[OptionRule, ...]:
     return (*(_row(programs, names) for names in options), *(_row(programs, names, flag=True) for names in flags))
 
 
@@ -382,16 +383,16 @@ _CELERY_QUEUES = _row(_CELERY, "--queues -Q")
 """Compared with the pool's queues together with RQ's arguments."""
 _NO_SUCH_OPTION = _always("is no option of RQ 2.12 or newer, so no worker starts; leave it out")
 
-OPTIONS: tuple[Row, ...] = (
+OPTIONS: tuple[OptionRule, ...] = (
     # RQ and django-rq
     _row(ANY_RQ, "--burst -b", "command.ends-by-itself", _ends("when its queue is empty"), flag=True),
     _row(_ONE_RQ, "--max-idle-time", "command.ends-by-itself", _ends("without jobs")),
     _row(_ONE_RQ, "--max-jobs", "command.ends-by-itself", _ends_after_jobs),
     _row(_RQ, "--name -n", "command.one-name", _one_name),
-    _row(Program.DJANGO_RQ, "--name", "command.one-name", _one_name),
+    _row(WorkerProgram.DJANGO_RQ, "--name", "command.one-name", _one_name),
     _row(_RQ_POOL, "--num-workers -n", "source.tasks-at-once", lambda seen: _at_once(seen.value, seen, "-n", "jobs")),
     _row(
-        Program.DJANGO_RQ_POOL,
+        WorkerProgram.DJANGO_RQ_POOL,
         "--num-workers",
         "source.tasks-at-once",
         lambda seen: _at_once(seen.value, seen, "--num-workers", "jobs"),

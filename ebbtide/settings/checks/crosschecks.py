@@ -8,9 +8,9 @@ from datetime import timedelta
 
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.checks import accounts, adopted, checkpoints, entrances, image_names, nodes, secrets, services
-from ebbtide.settings.checks.parsed import ParsedSections, Rule
+from ebbtide.settings.checks.parsed import CheckRule, ParsedSections
 from ebbtide.settings.file.document import REGION
-from ebbtide.settings.file.entries import named_entries, raw_pods
+from ebbtide.settings.file.entries import named_entries, pod_entries
 from ebbtide.settings.file.keys import (
     ADOPTED,
     CLUSTER,
@@ -21,7 +21,6 @@ from ebbtide.settings.file.keys import (
     IMAGES,
     JOBS,
     NETWORK,
-    PODS,
     RAY,
     REDIS,
     REDIS_PASSWORD,
@@ -43,11 +42,12 @@ from ebbtide.settings.sections.eks_versions import (
     to_use_a_newer,
 )
 from ebbtide.settings.sections.existing import unknown_nodes
+from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.pods.volumes import SHM
 from ebbtide.settings.sections.ray import RAY_CONTAINER
 from ebbtide.settings.sections.redis import SET_TOKEN, TOKEN_WANTED, RedisKind
 from ebbtide.settings.sections.types import ZONE_LETTERS
-from ebbtide.settings.sections.workers import WORKER_CONTAINER, PoolSettings
+from ebbtide.settings.sections.workers import WORKER_CONTAINER, PoolSettings, WorkerSettings
 from ebbtide.settings.sections.zones import is_id, zone_findings
 from ebbtide.vocabulary.labels import Category
 
@@ -62,7 +62,7 @@ def cross_findings(parsed: ParsedSections) -> list[Finding]:
 
 
 def _an_autoscaler_of_a_newer_version_is_named(parsed: ParsedSections) -> Iterator[Finding]:
-    """The tables of this release do not have it."""
+    """The tables of this release have no autoscaler for it."""
     version = parsed.stack.cluster.version
     if is_newer(version) and parsed.stack.images.autoscaler is None:
         yield Finding(
@@ -92,7 +92,7 @@ def _subnets_cover_zones(parsed: ParsedSections) -> Iterator[Finding]:
             wanted=f"a subnet for each zone of the cluster: {', '.join(zones)}",
             found=f"none for {' and '.join(missing)}",
             example="{ a: subnet-0a1b2c3d, b: subnet-4e5f6071 }",
-            hint="or leave the zone out of ebbtide:cluster.zones, which is [a, b] unless given",
+            hint="or leave the zone out of ebbtide:cluster.zones, whose default is [a, b]",
         )
 
 
@@ -211,7 +211,7 @@ def _costs_name_groups(parsed: ParsedSections) -> Iterator[Finding]:
 
 def _pods_name_nodes_of_an_existing_cluster(parsed: ParsedSections) -> Iterator[Finding]:
     for placed in parsed.pods:
-        if placed.at[0] in (WORKERS, JOBS, CRON_JOBS):
+        if isinstance(placed.pod, WorkerSettings | JobSettings):
             yield from unknown_nodes((*placed.at, "nodeGroup"), placed.group, parsed.stack.cluster.node_selectors)
 
 
@@ -265,7 +265,7 @@ def _fragments_break_no_promise(parsed: ParsedSections) -> Iterator[Finding]:
     """Check each pod of the file, including invalid ones."""
     version_known = CLUSTER in parsed.valid and not parsed.existing
     minor = parsed.stack.cluster.version if version_known else None
-    for at, name, raw in raw_pods(parsed.config, PODS):
+    for at, name, raw in pod_entries(parsed.config):
         fragment = value_at(raw, ("pod",))
         if is_mapping(fragment):
             facts = PodFacts(main=_main(at, name), category=_category(at, raw), minor=minor, volumes=_volumes(raw))
@@ -292,29 +292,29 @@ def _volumes(raw: object) -> frozenset[str]:
     return frozenset((*(name for name, _ in named_entries(value_at(raw, ("volumes",)))), *shm, *claim))
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[CheckRule, ...] = (
     *nodes.RULES,
-    Rule((CLUSTER, IMAGES), _an_autoscaler_of_a_newer_version_is_named, on=ClusterKind.EKS),
-    Rule((CLUSTER, REGION), _zones_have_eks, on=ClusterKind.EKS),
-    Rule((CLUSTER, NETWORK), _subnets_cover_zones, on=ClusterKind.EKS),
-    Rule((WORKERS,), _drivers_have_a_cluster),
-    Rule((WORKERS, ADOPTED), _one_pool_serves_a_queue),
-    Rule((WORKERS, GROUPS), _no_long_jobs_on_spot),
-    Rule((JOBS, CRON_JOBS, GROUPS), _no_long_runs_on_spot),
+    CheckRule((CLUSTER, IMAGES), _an_autoscaler_of_a_newer_version_is_named, on=ClusterKind.EKS),
+    CheckRule((CLUSTER, REGION), _zones_have_eks, on=ClusterKind.EKS),
+    CheckRule((CLUSTER, NETWORK), _subnets_cover_zones, on=ClusterKind.EKS),
+    CheckRule((WORKERS,), _drivers_have_a_cluster),
+    CheckRule((WORKERS, ADOPTED), _one_pool_serves_a_queue),
+    CheckRule((WORKERS, GROUPS), _no_long_jobs_on_spot),
+    CheckRule((JOBS, CRON_JOBS, GROUPS), _no_long_runs_on_spot),
     *checkpoints.RULES,
     *adopted.RULES,
-    Rule((), _names_of_the_workers_namespace_differ),
-    Rule((HOURS,), _overnight_work_has_its_pool),
-    Rule((HOURS, WORKERS, ADOPTED), _overnight_work_is_within_max),
-    Rule((COSTS, CLUSTER), _costs_name_groups, on=ClusterKind.EKS),
-    Rule((REDIS, CLUSTER, REDIS_PASSWORD), _elasticache_is_possible),
-    Rule((CLUSTER,), _pods_name_nodes_of_an_existing_cluster, on=ClusterKind.EXISTING),
-    Rule((CLUSTER, SERVICES), _spot_variants_name_nodes_of_an_existing_cluster, on=ClusterKind.EXISTING),
+    CheckRule((), _names_of_the_workers_namespace_differ),
+    CheckRule((HOURS,), _overnight_work_has_its_pool),
+    CheckRule((HOURS, WORKERS, ADOPTED), _overnight_work_is_within_max),
+    CheckRule((COSTS, CLUSTER), _costs_name_groups, on=ClusterKind.EKS),
+    CheckRule((REDIS, CLUSTER, REDIS_PASSWORD), _elasticache_is_possible),
+    CheckRule((CLUSTER,), _pods_name_nodes_of_an_existing_cluster, on=ClusterKind.EXISTING),
+    CheckRule((CLUSTER, SERVICES), _spot_variants_name_nodes_of_an_existing_cluster, on=ClusterKind.EXISTING),
     *image_names.RULES,
     *secrets.RULES,
     *accounts.RULES,
-    Rule((WORKLOADS, CLUSTER), _snapshots_need_eks, on=ClusterKind.EXISTING),
-    Rule((), _fragments_break_no_promise),
+    CheckRule((WORKLOADS, CLUSTER), _snapshots_need_eks, on=ClusterKind.EXISTING),
+    CheckRule((), _fragments_break_no_promise),
     *entrances.RULES,
     *services.RULES,
 )

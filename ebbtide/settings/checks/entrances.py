@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from ebbtide.settings.checks.parsed import ParsedSections, Rule
+from ebbtide.settings.checks.parsed import CheckRule, ParsedSections
 from ebbtide.settings.file.document import REGION
 from ebbtide.settings.file.keys import CLUSTER, NETWORK, WORKLOADS
 from ebbtide.settings.file.problems import Finding, Location
@@ -45,7 +45,7 @@ def _names_are_free(parsed: ParsedSections) -> Iterator[Finding]:
                 yield Finding(
                     code="expose.name-taken",
                     at=(WORKLOADS, f"{name}{ending}"),
-                    wanted=f"another name: workload {name!r} is exposed by a Service of this one",
+                    wanted=f"another name: workload {name!r} is exposed by a Service of this name",
                     found=repr(f"{name}{ending}"),
                 )
 
@@ -56,7 +56,7 @@ def _load_balancers_need_eks(parsed: ParsedSections) -> Iterator[Finding]:
             yield Finding(
                 code="expose.existing-cluster",
                 at=(WORKLOADS, name, "expose"),
-                wanted="ingress instead: only on EKS is the kind of load balancer known",
+                wanted="ingress instead: the kind of load balancer is known only on EKS",
                 found="expose on an existing cluster",
                 example="ingress: { host: api.example.com }",
             )
@@ -100,9 +100,9 @@ def certificate_of_another_region(at: Location, certificate: str | None, region:
 
 
 RULES = (
-    Rule((WORKLOADS,), _hosts_are_taken_once),
-    Rule((WORKLOADS, CLUSTER), _names_are_free, on=ClusterKind.EKS),
-    Rule((WORKLOADS, CLUSTER), _load_balancers_need_eks, on=ClusterKind.EXISTING),
-    Rule((WORKLOADS, CLUSTER, NETWORK), _load_balancers_have_subnets, on=ClusterKind.EKS),
-    Rule((WORKLOADS, CLUSTER, REGION), _certificates_are_of_the_region, on=ClusterKind.EKS),
+    CheckRule((WORKLOADS,), _hosts_are_taken_once),
+    CheckRule((WORKLOADS, CLUSTER), _names_are_free, on=ClusterKind.EKS),
+    CheckRule((WORKLOADS, CLUSTER), _load_balancers_need_eks, on=ClusterKind.EXISTING),
+    CheckRule((WORKLOADS, CLUSTER, NETWORK), _load_balancers_have_subnets, on=ClusterKind.EKS),
+    CheckRule((WORKLOADS, CLUSTER, REGION), _certificates_are_of_the_region, on=ClusterKind.EKS),
 )

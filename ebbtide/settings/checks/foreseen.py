@@ -1,7 +1,7 @@
 """Policies that a stack's settings are certain to break.
 
-`ebbtide.policies` judges the rendered resources, and rendering needs Pulumi. Where the settings alone decide, `check`
-reports the same, and a test compares both.
+`ebbtide.policies` judges the rendered resources, and rendering needs Pulumi. Where the settings decide by themselves,
+`check` reports the same breach, and a test compares both.
 """
 
 import re
@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ebbtide.provisioning_labels import NodeKind, ReplicasOwner
+from ebbtide.settings.capacity.placement import home_kind
+from ebbtide.settings.declared import declared_pods
 from ebbtide.settings.fragment.values import mapping
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.placement import home_kind
-from ebbtide.settings.pods import rolling_pods
 from ebbtide.settings.sections.adopted import adopted_budget
 from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.settings.sections.eks_versions import is_newer
@@ -68,18 +68,18 @@ def _other_autoscalers(settings: StackSettings) -> Iterator[PolicyBreach]:
             "EB025",
             ("autoscaler-deployment", *_resource_names("Deployment", "kube-system", "cluster-autoscaler")),
             "images.autoscaler",
-            f"of {minor[1]}, and the cluster is of {version}, whose scheduler it does not foresee; name one of "
+            f"for {minor[1]}, while the cluster has {version}, whose scheduler it cannot simulate; name one for "
             f"{version}, or {alternative}",
             blocks=True,
         )
 
 
 def _bad_nights(settings: StackSettings) -> Iterator[PolicyBreach]:
-    for name, entry, _ in rolling_pods(settings):
+    for entry in declared_pods(settings):
         pod = entry.pod
         if not isinstance(pod, WorkloadSettings):
             continue
-        resources = _resource_names("Deployment", entry.namespace, name)
+        resources = _resource_names("Deployment", entry.namespace, entry.name)
         stays = pod.replicas_owner is not ReplicasOwner.HPA and not pod.gone_at_night
         if pod.opens and pod.replicas == 1 and stays:
             yield PolicyBreach("workload.one-replica", "EB019", resources, f"{entry.path}.replicas", _ALONE)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.settings.checks.parsed import ParsedSections, Rule
+from ebbtide.settings.checks.parsed import CheckRule, ParsedSections
 from ebbtide.settings.file.keys import CLUSTER, CONTROLLER, GROUPS, IMAGES, MONITORING, RAY, REDIS, SERVICES, WORKLOADS
 from ebbtide.settings.file.problems import Finding, Location
 from ebbtide.settings.fragment.values import containers
@@ -120,7 +120,7 @@ def _finding(at: Location, found: str, image: str) -> Finding:
 
 
 RULES = (
-    Rule((IMAGES,), _images_of_pods_have_a_digest),
-    Rule(_SETTLES, _bundled_images_have_a_digest),
-    Rule(_SETTLES, _configured_images_are_used),
+    CheckRule((IMAGES,), _images_of_pods_have_a_digest),
+    CheckRule(_SETTLES, _bundled_images_have_a_digest),
+    CheckRule(_SETTLES, _configured_images_are_used),
 )

@@ -10,16 +10,10 @@ from typing import TypeAlias
 
 from ebbtide.prices import InstanceType, instance_type, instance_type_names, is_suggested
 from ebbtide.provisioning_labels import Architecture, NodeKind
-from ebbtide.settings.checks.parsed import ParsedSections, Placed, Rule
-from ebbtide.settings.file.document import REGION
-from ebbtide.settings.file.keys import ADOPTED, CLUSTER, GROUPS, RAY, REDIS, SERVICES, WORKERS, WORKLOADS
-from ebbtide.settings.file.not_here import page_section
-from ebbtide.settings.file.problems import Finding, Location, show, unknown_name, value_at
-from ebbtide.settings.fragment.nodes import NodeLabels, unmet
-from ebbtide.settings.fragment.size import PodSize
-from ebbtide.settings.node_sets import with_node_sets
-from ebbtide.settings.packing import Nodes, nodes_needed
-from ebbtide.settings.placement import (
+from ebbtide.settings.capacity.node_sets import with_node_sets
+from ebbtide.settings.capacity.packing import Nodes, nodes_needed
+from ebbtide.settings.capacity.placed import PlacedPod
+from ebbtide.settings.capacity.placement import (
     architecture,
     fits,
     gpu_memory,
@@ -30,12 +24,18 @@ from ebbtide.settings.placement import (
     room_text,
     smallest_node,
 )
+from ebbtide.settings.checks.parsed import CheckRule, ParsedSections
+from ebbtide.settings.file.document import REGION
+from ebbtide.settings.file.keys import ADOPTED, CLUSTER, GROUPS, RAY, REDIS, SERVICES, WORKERS, WORKLOADS
+from ebbtide.settings.file.not_here import page_section
+from ebbtide.settings.file.problems import Finding, Location, show, unknown_name, value_at
+from ebbtide.settings.fragment.nodes import NodeLabels, unmet
+from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.settings.sections.node_groups import SPOT_TYPES, NodeGroupSettings
 from ebbtide.settings.sections.redis import CPU, RedisKind
-from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.settings.sections.zones import is_id
-from ebbtide.units.quantities import memory_text
+from ebbtide.text.quantities import memory_text
 from ebbtide.vocabulary.labels import GPU_RESOURCE, NODE_GROUP, Category
 
 FEWEST_SPOT_TYPES = 4
@@ -137,7 +137,7 @@ def _spot_hint(group: NodeGroupSettings) -> str:
     twins = _types_of_same_shape(group)
     if 0 < len(twins) < FEWEST_SPOT_TYPES:
         return f"of this shape only {', '.join(twins)} are common: take another one"
-    return "AWS gives nodes of the type that it will take back least soon: the fewer types, the sooner"
+    return "AWS chooses the type that it will reclaim last: the fewer types, the sooner it reclaims"
 
 
 def _types_of_same_shape(group: NodeGroupSettings) -> Sequence[str]:
@@ -198,7 +198,7 @@ def _pods_fit_described_nodes(parsed: ParsedSections) -> Iterator[Finding]:
             yield Finding(code="pod.too-large", at=placed.at, wanted=expected, found=str(placed.size))
 
 
-def _unsuitable(parsed: ParsedSections, placed: Placed) -> Iterator[Finding]:
+def _unsuitable(parsed: ParsedSections, placed: PlacedPod) -> Iterator[Finding]:
     """Check the group that a pod names, apart from its size."""
     at, group, kinds = (*placed.at, "nodeGroup"), parsed.stack.node_groups.get(placed.group), _kinds(placed)
     if group is None:
@@ -213,13 +213,13 @@ def _unsuitable(parsed: ParsedSections, placed: Placed) -> Iterator[Finding]:
         )
 
 
-def _why_not_fixed(placed: Placed) -> str:
+def _why_not_fixed(placed: PlacedPod) -> str:
     if placed.at[0] == RAY:
         return "Ray's workers come and go"
     return "workers scale to zero" if placed.at[0] == WORKERS else "a job ends"
 
 
-def _kinds(placed: Placed) -> tuple[NodeKind, ...]:
+def _kinds(placed: PlacedPod) -> tuple[NodeKind, ...]:
     """Return the kinds of group that a pod may run on. Spot only if the pod names the group."""
     return (placed.kind, NodeKind.SPOT) if placed.group and placed.kind is NodeKind.FLEXIBLE else (placed.kind,)
 
@@ -252,7 +252,7 @@ def _must_fit(parsed: ParsedSections, at: Location, size: PodSize, kinds: Sequen
         )
 
 
-def _suitable(parsed: ParsedSections, placed: Placed) -> Groups:
+def _suitable(parsed: ParsedSections, placed: PlacedPod) -> Groups:
     """Return the groups that a pod may use and fits. A pod that is too large has its own finding."""
     groups = parsed.stack.node_groups
     of_kind = {name: group for name, group in groups.items() if group.kind in _kinds(placed)}
@@ -275,7 +275,7 @@ def _gpus_have_the_memory(parsed: ParsedSections) -> Iterator[Finding]:
                 wanted=f"at most what a GPU of the node groups for it has: {offers}",
                 found=memory_text(requested),
                 example=memory_text(max(most.values())),
-                hint=f"by the figures of AWS, which are below a maker's round ones{_types_with_memory(requested)}",
+                hint=f"by AWS's figures, which are below the maker's rounded ones{_types_with_memory(requested)}",
             )
 
 
@@ -298,7 +298,7 @@ def _gpus_are_offered(parsed: ParsedSections) -> Iterator[Finding]:
                 wanted=f"{GPU_RESOURCE}, the only GPU resource of a cluster that this stack creates",
                 found=placed.pod.gpu.resource,
                 example=GPU_RESOURCE,
-                hint="other devices and slices take a cluster of kind: existing, whose owner runs their device plugin",
+                hint="other devices and slices need a cluster of kind: existing, whose owner runs their device plugin",
             )
 
 
@@ -310,10 +310,10 @@ def _disks_hold_the_pods(parsed: ParsedSections) -> Iterator[Finding]:
             yield Finding(
                 code="pod.disk-too-large",
                 at=(*placed.at, "ephemeralStorage"),
-                wanted=f"at most {max(rooms)}Gi, what is left for pods of the disk of a node",
+                wanted=f"at most {max(rooms)}Gi, the part of a node's disk that is left for pods",
                 found=memory_text(requested),
                 example=f"{max(rooms)}Gi",
-                hint="or raise diskSize of its node group: there is no node that it could start on",
+                hint="or raise diskSize of its node group: it could start on no node",
             )
 
 
@@ -325,7 +325,7 @@ def _fixed_pods_fit_together(parsed: ParsedSections) -> Iterator[Finding]:
         if group.kind is NodeKind.FIXED
     }
     pods = [
-        (placed.size, placed.pod.most if isinstance(placed.pod, WorkloadSettings) else 1)
+        (placed.size, placed.most)
         for placed in parsed.placed_pods
         if placed.category is Category.FIXED and not placed.size.gpu
     ]
@@ -369,18 +369,18 @@ def _nodes_are_offered(parsed: ParsedSections) -> Iterator[Finding]:
             yield _no_such_labels(placed, where, [*suited], labels)
 
 
-def _no_such_processor(placed: Placed, groups: Mapping[str, NodeGroupSettings]) -> Finding:
+def _no_such_processor(placed: PlacedPod, groups: Mapping[str, NodeGroupSettings]) -> Finding:
     offers = ", ".join(f"{name} {architecture(group)}" for name, group in groups.items())
     return Finding(
         code="arch.not-offered",
         at=(*placed.at, "arch"),
-        wanted=f"a processor that nodes which it may use have: {offers}",
+        wanted=f"a processor of the nodes that it may use: {offers}",
         found=repr(str(placed.pod.arch)),
         example=min(architecture(group) for group in groups.values()),
     )
 
 
-def _no_such_labels(placed: Placed, where: Location, groups: Sequence[str], labels: Sequence[NodeLabels]) -> Finding:
+def _no_such_labels(placed: PlacedPod, where: Location, groups: Sequence[str], labels: Sequence[NodeLabels]) -> Finding:
     names = ", ".join(groups)
     at, value = (*placed.at, "pod", *where), show(value_at(placed.pod.pod, where))
     values = sorted({value for nodes in labels for value in nodes.get(str(where[-1]), ())})
@@ -390,7 +390,7 @@ def _no_such_labels(placed: Placed, where: Location, groups: Sequence[str], labe
     return Finding(
         code="pod.no-such-node",
         at=at,
-        wanted=f"what nodes that it may use have: those of {names}",
+        wanted=f"a requirement that nodes of {names} meet",
         found=value,
         hint="arch, cpu, gpu and nodeGroup choose among node groups, whose nodes have no labels of your own",
     )
@@ -403,18 +403,18 @@ def _labels(name: str, group: NodeGroupSettings, region: str, zones: Collection[
 
 
 RULES = (
-    Rule((GROUPS,), _types_have_one_shape),
-    Rule((GROUPS,), _nodes_have_an_image),
-    Rule((GROUPS,), _gpus_are_on_gpu_groups),
-    Rule((GROUPS,), _spot_groups_have_a_choice),
-    Rule((GROUPS,), _reserved_leaves_capacity),
-    Rule((GROUPS, CLUSTER), _groups_reach_every_zone),
-    Rule((GROUPS, CLUSTER), _pods_fit_their_nodes, on=ClusterKind.EKS),
-    Rule((GROUPS, CLUSTER), _pods_fit_described_nodes, on=ClusterKind.EXISTING),
-    Rule((GROUPS, CLUSTER), _gpus_have_the_memory, on=ClusterKind.EKS),
-    Rule((CLUSTER,), _gpus_are_offered, on=ClusterKind.EKS),
-    Rule((GROUPS, CLUSTER), _disks_hold_the_pods, on=ClusterKind.EKS),
-    Rule((GROUPS, WORKLOADS, SERVICES, RAY, ADOPTED), _fixed_pods_fit_together),
-    Rule((GROUPS, REDIS, CLUSTER), _redis_fits, on=ClusterKind.EKS),
-    Rule((GROUPS, CLUSTER, REGION), _nodes_are_offered, on=ClusterKind.EKS),
+    CheckRule((GROUPS,), _types_have_one_shape),
+    CheckRule((GROUPS,), _nodes_have_an_image),
+    CheckRule((GROUPS,), _gpus_are_on_gpu_groups),
+    CheckRule((GROUPS,), _spot_groups_have_a_choice),
+    CheckRule((GROUPS,), _reserved_leaves_capacity),
+    CheckRule((GROUPS, CLUSTER), _groups_reach_every_zone),
+    CheckRule((GROUPS, CLUSTER), _pods_fit_their_nodes, on=ClusterKind.EKS),
+    CheckRule((GROUPS, CLUSTER), _pods_fit_described_nodes, on=ClusterKind.EXISTING),
+    CheckRule((GROUPS, CLUSTER), _gpus_have_the_memory, on=ClusterKind.EKS),
+    CheckRule((CLUSTER,), _gpus_are_offered, on=ClusterKind.EKS),
+    CheckRule((GROUPS, CLUSTER), _disks_hold_the_pods, on=ClusterKind.EKS),
+    CheckRule((GROUPS, WORKLOADS, SERVICES, RAY, ADOPTED), _fixed_pods_fit_together),
+    CheckRule((GROUPS, REDIS, CLUSTER), _redis_fits, on=ClusterKind.EKS),
+    CheckRule((GROUPS, CLUSTER, REGION), _nodes_are_offered, on=ClusterKind.EKS),
 )

@@ -7,17 +7,14 @@ bundled Prometheus can only use Secrets of the stack file.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
-from ebbtide.settings.checks.parsed import ParsedSections, Rule
+from ebbtide.settings.checks.parsed import CheckRule, ParsedSections
 from ebbtide.settings.file.document import OURS
-from ebbtide.settings.file.keys import CLUSTER, DIGEST_KEY, IMAGES, MONITORING, PODS, REDIS, REDIS_PASSWORD, SERVING
+from ebbtide.settings.file.keys import CLUSTER, ENCRYPTED, IMAGES, MONITORING, PODS, REDIS, SECRETS, SERVING
 from ebbtide.settings.file.problems import Finding, Location, Secret, did_you_mean, show
 from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.settings.sections.redis import REDIS_SECRET, REDIS_SECRET_KEYS, RedisKind
-from ebbtide.settings.sections.secrets import PULL_KEY, SECRETS, TLS_KEYS, SecretReference, secrets_of, set_command
+from ebbtide.settings.sections.secrets import PULL_KEY, TLS_KEYS, SecretReference, secrets_of, set_command
 from ebbtide.settings.sections.serving.gateway import GATEWAY_TLS_KEYS
-
-ENCRYPTED = (SECRETS, REDIS_PASSWORD, DIGEST_KEY)
-"""Keys that may hold encrypted values."""
 
 _PART = 2
 """Index of the pod's key in a location, after the section and the name."""
@@ -42,7 +39,7 @@ def wrong_references(references: Iterable[SecretReference], secrets: Mapping[str
 
 
 def wrong_keys_of_redis(references: Iterable[SecretReference]) -> Iterator[Finding]:
-    """The same for the Secret that Ebbtide creates."""
+    """Yield a finding for each reference to a key that the Secret which Ebbtide creates does not have."""
     for at, name, keys in references:
         for key in keys if name == REDIS_SECRET else ():
             if key not in REDIS_SECRET_KEYS:
@@ -100,7 +97,7 @@ def _near(key: str, known_keys: Sequence[str]) -> str:
 
 
 def _misplaced(config: Mapping[str, object]) -> Iterator[Finding]:
-    """Yield one finding per value. A running program only knows which section holds a secret: that is the location."""
+    """Yield one finding per value. A running program knows only the section of a secret, which is the location then."""
     for key, value in config.items():
         if key.startswith(OURS) and key not in ENCRYPTED:
             for at in _secrets_in(value, (key,)):
@@ -113,10 +110,10 @@ def _advice(at: Location) -> str:
     key = str(at[0])
     if key in PODS:  # a reference can replace the value
         return (
-            f"for this one value Pulumi would hide all of {key}: {set_command('NAME', 'KEY')}, "
+            f"because of this one value Pulumi would hide all of {key}: run {set_command('NAME', 'KEY')}, "
             f"and refer to it here: {_reference(at)}"
         )
-    return f"encrypted values belong into {', '.join(ENCRYPTED)} alone: the rest is checked before anything is built"
+    return f"encrypted values belong only in {', '.join(ENCRYPTED)}: the rest is checked before anything is built"
 
 
 def _reference(at: Location) -> str:
@@ -163,7 +160,7 @@ def _roles_need_eks(parsed: ParsedSections) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule((), _have_the_keys),
-    Rule((MONITORING,), _secrets_exist),
-    Rule((MONITORING, CLUSTER), _roles_need_eks, on=ClusterKind.EXISTING),
+    CheckRule((), _have_the_keys),
+    CheckRule((MONITORING,), _secrets_exist),
+    CheckRule((MONITORING, CLUSTER), _roles_need_eks, on=ClusterKind.EXISTING),
 )

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from itertools import combinations
 
+from ebbtide.settings.capacity.pods import idle_prometheus
 from ebbtide.settings.checks.entrances import certificate_of_another_region, no_public_subnets
-from ebbtide.settings.checks.parsed import ParsedSections, Rule
+from ebbtide.settings.checks.parsed import CheckRule, ParsedSections
 from ebbtide.settings.file.document import REGION
-from ebbtide.settings.file.entries import VARIANTS, raw_pods
-from ebbtide.settings.file.keys import CLUSTER, MONITORING, NETWORK, SECRETS, SERVICES, SERVING, WORKLOADS
+from ebbtide.settings.file.entries import pod_entries
+from ebbtide.settings.file.keys import CLUSTER, MONITORING, NETWORK, SECRETS, SERVICES, SERVING, VARIANTS, WORKLOADS
 from ebbtide.settings.file.problems import Finding, Location, did_you_mean, value_at
-from ebbtide.settings.pods import idle_prometheus
 from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.settings.sections.monitoring import MonitoringSettings, PrometheusKind
 from ebbtide.settings.sections.secrets import set_command
@@ -19,7 +19,7 @@ from ebbtide.settings.sections.serving.routes import RouteProtocol, When, matche
 from ebbtide.settings.sections.serving.scale import EventSettings, FloorKind, ScaleSettings
 from ebbtide.settings.sections.serving.services import ServiceSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
-from ebbtide.units.durations import format_duration
+from ebbtide.text.durations import format_duration
 
 _EKS_ALONE = ("public", "sources", "certificate", "proxies")
 _EXISTING_ALONE = ("gatewayClass", "implementation", "keda")
@@ -27,7 +27,7 @@ _EXISTING_ALONE = ("gatewayClass", "implementation", "keda")
 
 def _names_are_free(parsed: ParsedSections) -> Iterator[Finding]:
     first: dict[str, str] = dict.fromkeys(parsed.names(WORKLOADS), "a workload")
-    pods = [*raw_pods(parsed.config, (SERVICES,))]
+    pods = [*pod_entries(parsed.config, (SERVICES,))]
     for at, name, _ in pods:
         owner = first.setdefault(name, f"service {at[1]!r}")
         if owner != f"service {at[1]!r}":
@@ -44,7 +44,7 @@ def _names_are_free(parsed: ParsedSections) -> Iterator[Finding]:
             yield Finding(
                 code="name.taken",
                 at=(*at, "spot"),
-                wanted="a name of its service that no other pods have: its Service in the cluster is called so",
+                wanted="a service name that no other pods have: its Service in the cluster has the same name",
                 found=f"{str(at[1])!r}, which is the name of the pods of {owner}",
             )
 
@@ -106,7 +106,7 @@ def _metric_has_source(parsed: ParsedSections, at: Location, *, of_gateway: bool
         yield Finding(
             code="scale.no-prometheus",
             at=at,
-            wanted=f"a Prometheus, which {metric} is asked of",
+            wanted=f"a Prometheus that is queried for {metric}",
             found="none" if monitoring.prometheus is PrometheusKind.NONE else "one whose address is not known",
             example=f"{SERVING}: {{ prometheus: http://prometheus.monitoring.svc:9090 }}"
             if parsed.existing or monitoring.prometheus is PrometheusKind.EXISTING
@@ -120,13 +120,13 @@ def _metric_has_source(parsed: ParsedSections, at: Location, *, of_gateway: bool
             wanted="cpu or memory, on an existing cluster without KEDA",
             found=metric,
             example=f"{SERVING}: {{ keda: true }}",
-            hint="where KEDA is there, say so",
+            hint="set it if the cluster has KEDA",
         )
     elif parsed.existing and of_gateway and serving.implementation is Implementation.OTHER:
         yield Finding(
             code="scale.not-counted",
             at=at,
-            wanted="cpu, memory, gpu, queue or query: how this gateway counts is not known",
+            wanted="cpu, memory, gpu, queue or query: it is unknown how this gateway counts",
             found=metric,
             example="query: { promql: sum(my_backlog), target: 10 }",
         )
@@ -139,9 +139,9 @@ def _keys_have_effect(parsed: ParsedSections) -> Iterator[Finding]:
             yield Finding(
                 code="serving.other-cluster",
                 at=(SERVING, key),
-                wanted=f"this key with cluster.kind: {'eks' if parsed.existing else 'existing'} alone",
+                wanted=f"this key only with cluster.kind: {'eks' if parsed.existing else 'existing'}",
                 found="the key",
-                hint="the gateway of a cluster that is there has its own way in"
+                hint="the gateway of an existing cluster has its own entrance"
                 if parsed.existing
                 else "on EKS the stack brings its own gateway and KEDA",
             )
@@ -180,7 +180,7 @@ def _grpc_finds_http2(parsed: ParsedSections) -> Iterator[Finding]:
                 wanted="http together with serving.certificate, since the load balancer's TLS offers no HTTP/2",
                 found="grpc",
                 example="http",
-                hint="gRPC clients need it offered: use serving.tls, with which the gateway ends TLS",
+                hint="gRPC clients need HTTP/2: use serving.tls, with which the gateway terminates TLS",
             )
 
 
@@ -239,7 +239,7 @@ def _lies_between(at: Location, key: str, pods: int, scale: ScaleSettings) -> It
         yield Finding(
             code="floor.within-min",
             at=at,
-            wanted=f"{key} above min, which is {scale.min}: so many pods are there all the time",
+            wanted=f"{key} above min, which is {scale.min}: that many pods always run",
             found=f"{pods}",
             example=f"{scale.min + 1}",
         )
@@ -286,7 +286,7 @@ def _has_history(at: Location, monitoring: MonitoringSettings) -> Iterator[Findi
         yield Finding(
             code="floor.short-memory",
             at=at,
-            wanted=f"monitoring.retention of {FORECAST_HISTORY.days}d or more: a forecast is of the last seven days",
+            wanted=f"monitoring.retention of {FORECAST_HISTORY.days}d or more: a forecast uses the last seven days",
             found=format_duration(monitoring.kept_for),
             example="retention: 30d",
         )
@@ -306,17 +306,17 @@ def _idle_is_measured(parsed: ParsedSections) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule((), _names_are_free),
-    Rule((SERVICES,), _routes_differ),
-    Rule((SERVICES, SERVING, MONITORING, CLUSTER), _metrics_have_a_source),
-    Rule((CLUSTER,), _keys_have_effect),
-    Rule((SERVICES, SERVING, CLUSTER), _gateway_exists),
-    Rule((SERVING, NETWORK, CLUSTER), _load_balancer_has_subnets, on=ClusterKind.EKS),
-    Rule((SERVING, REGION, CLUSTER), _certificate_is_in_region, on=ClusterKind.EKS),
-    Rule((SERVICES, SERVING, CLUSTER), _grpc_finds_http2, on=ClusterKind.EKS),
-    Rule((SERVING, CLUSTER), _secrets_exist, on=ClusterKind.EKS),
-    Rule((SERVICES,), _lie_between_min_and_max),
-    Rule((SERVICES,), _events_are_apart),
-    Rule((SERVICES, MONITORING), _forecasts_have_history),
-    Rule((SERVING, MONITORING), _idle_is_measured),
+    CheckRule((), _names_are_free),
+    CheckRule((SERVICES,), _routes_differ),
+    CheckRule((SERVICES, SERVING, MONITORING, CLUSTER), _metrics_have_a_source),
+    CheckRule((CLUSTER,), _keys_have_effect),
+    CheckRule((SERVICES, SERVING, CLUSTER), _gateway_exists),
+    CheckRule((SERVING, NETWORK, CLUSTER), _load_balancer_has_subnets, on=ClusterKind.EKS),
+    CheckRule((SERVING, REGION, CLUSTER), _certificate_is_in_region, on=ClusterKind.EKS),
+    CheckRule((SERVICES, SERVING, CLUSTER), _grpc_finds_http2, on=ClusterKind.EKS),
+    CheckRule((SERVING, CLUSTER), _secrets_exist, on=ClusterKind.EKS),
+    CheckRule((SERVICES,), _lie_between_min_and_max),
+    CheckRule((SERVICES,), _events_are_apart),
+    CheckRule((SERVICES, MONITORING), _forecasts_have_history),
+    CheckRule((SERVING, MONITORING), _idle_is_measured),
 )

@@ -4,8 +4,8 @@ A base has the form of a stack file, and may have bases itself. Bases come first
 its own bases; the stack file comes last. Mappings merge, other values replace, and null removes. A base that several
 files name counts once, at its first place, so that it never overrides a file that builds on it.
 
-Pulumi passes the `config:` of its project file as if the keys were in the stack file, each key whole. Bases are read
-through the reader of `files:`, so the rules for their paths are the same.
+Pulumi passes the `config:` of its project file as if the keys were in the stack file, and never merges within a key.
+Bases are read through the reader of `files:`, so the rules for their paths are the same.
 
 Trap: Pulumi passes a null at the top level as empty text, and sorts the keys of mappings.
 """
@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import NamedTuple, TypeGuard, cast
 
-from ebbtide.settings.file.contents import PROJECT, Beside, text_of
+from ebbtide.settings.file.contents import PROJECT, FileReader, text_of
 from ebbtide.settings.file.document import (
     MOST_BYTES,
     OURS,
@@ -26,9 +26,8 @@ from ebbtide.settings.file.document import (
     project_document,
     read_document,
 )
-from ebbtide.settings.file.keys import BASE, CUSTOMER, EXCEPTIONS, KEYS, REDIS_PASSWORD
+from ebbtide.settings.file.keys import BASE, CUSTOMER, DIGEST_KEY, EXCEPTIONS, KEYS, REDIS_PASSWORD, SECRETS
 from ebbtide.settings.file.problems import SECRET, Finding, Location, Problem, did_you_mean, path_text, show, value_at
-from ebbtide.settings.sections.secrets import DIGEST_KEY, SECRETS
 
 MOST_LEVELS = 5
 """Maximum levels of bases below a stack file."""
@@ -39,11 +38,14 @@ OF_ONE_STACK = (CUSTOMER, SECRETS, DIGEST_KEY, REDIS_PASSWORD, EXCEPTIONS)
 _EXAMPLE = "bases/production.yaml"
 
 
-class Source(NamedTuple):
+class ValueSource(NamedTuple):
     """File and line of a value."""
 
     file: str
     line: int | None
+
+    def __str__(self) -> str:
+        return self.file if self.line is None else f"{self.file}:{self.line}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,17 +56,17 @@ class Layer:
     config: Mapping[str, object]
     lines: Lines
 
-    def source(self, at: Location) -> Source:
-        return Source(self.file, nearest_line(self.lines, at))
+    def source(self, at: Location) -> ValueSource:
+        return ValueSource(self.file, nearest_line(self.lines, at))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """The values of a stack: those of its file, of its bases and of the project."""
+    """The values of a stack from its file, its bases and the project."""
 
     config: Mapping[str, object]
     layers: Sequence[Layer]  # by precedence; the last one is the stack file
-    below: Mapping[str, object]  # the values of the bases alone
+    below: Mapping[str, object]  # the values of the bases only
     project: Mapping[str, object]  # the keys that the project sets and the stack file does not
     problems: Sequence[Problem]
     complete: bool  # False if keys may be missing, since a file cannot be read
@@ -78,9 +80,13 @@ class Merged:
         owners = (layer for layer in reversed(self.layers) if value_at(layer.config, at) is not None)
         return next(owners, self.stack)
 
+    def source(self, at: Location) -> ValueSource:
+        """Return the file and line of an existing value."""
+        return self.owner(at).source(at)
+
     @property
     def _start(self) -> int | None:
-        """Return the line for a section that the stack file does not have: of its bases, or of its first value."""
+        """Return the line for a section that the stack file lacks: the line of its bases, or of its first value."""
         lines = self.stack.lines
         return lines.get((BASE,), min(lines.values(), default=None))
 
@@ -92,8 +98,7 @@ class Merged:
         owner = self.owner(existing)
         missing = existing != at and isinstance(value_at(self.config, existing), Mapping)
         if missing and existing and owner is not self.stack:
-            file, line = owner.source(existing)
-            hint = "; ".join(filter(None, (hint, f"{path_text(existing)} is in {file}:{line}")))
+            hint = "; ".join(filter(None, (hint, f"{path_text(existing)} is in {owner.source(existing)}")))
         file, line = (self.stack if missing else owner).source(at)
         return Problem(
             code=finding.code,
@@ -107,11 +112,11 @@ class Merged:
         )
 
 
-def merged(document: StackDocument, file: str, beside: Beside, *, passed_by_pulumi: bool = False) -> Merged:
-    """Return the values of a stack file with those of the project and of the bases. Pulumi passes values that have
-    those of the project already.
+def merged(document: StackDocument, file: str, reader: FileReader, *, passed_by_pulumi: bool = False) -> Merged:
+    """Return the values of a stack file with the values of the project and of the bases. Values that Pulumi passes
+    already include those of the project.
     """
-    project = _project(file, beside)
+    project = _project(file, reader)
     own = Layer(file=file, config=document.config, lines=document.lines)
     known: dict[str, object] = {}
     problems = list(document.problems)
@@ -129,7 +134,7 @@ def merged(document: StackDocument, file: str, beside: Beside, *, passed_by_pulu
             problems=problems,
             complete=bool(top) or not problems,
         )
-    bases = _Bases(file, beside)
+    bases = _Bases(file, reader)
     bases.add(top[BASE], own if BASE in own.config else shared, ())
     below: dict[str, object] = {}
     for base in bases.layers.values():
@@ -146,7 +151,7 @@ def merged(document: StackDocument, file: str, beside: Beside, *, passed_by_pulu
 
 
 def merge(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str, object]:
-    """Return both: mappings merge, other values of `above` replace, and None removes. Neither is changed."""
+    """Merge without changing either: mappings merge, other values of `above` replace, and None removes."""
     values = dict(below)
     for key, value in above.items():
         if value is None:
@@ -159,7 +164,7 @@ def merge(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str,
 
 
 def override(below: object, wanted: object) -> object:
-    """Return the value that gives `wanted` when it is merged above `below`."""
+    """Return the value that results in `wanted` when merged above `below`."""
     if not is_mapping(below) or not is_mapping(wanted):
         return wanted
     removed = dict.fromkeys(key for key in below if key not in wanted)
@@ -169,15 +174,15 @@ def override(below: object, wanted: object) -> object:
 class _Bases:
     """Reads bases and collects them by path, in the order in which they are merged."""
 
-    def __init__(self, stack_file: str, beside: Beside) -> None:
+    def __init__(self, stack_file: str, reader: FileReader) -> None:
         self._stack_file = stack_file
-        self._beside = beside
+        self._reader = reader
         self.layers: dict[str, Layer] = {}
         self.problems: list[Problem] = []
         self.complete = True
 
     def add(self, value: object, named_by: Layer, chain: tuple[str, ...]) -> None:
-        """Add the bases that a file names. `chain` are the bases that lead to the file, and the file."""
+        """Add the bases that a file names. `chain` has the bases that lead to the file, and the file itself."""
         paths = cast("list[object]", value) if isinstance(value, list) else [value]
         for index, path in enumerate(paths):
             at: Location = (BASE, index) if isinstance(value, list) else (BASE,)
@@ -197,7 +202,7 @@ class _Bases:
         if len(chain) == MOST_LEVELS:
             self._refuse(named_by, "base.levels", at, f"at most {MOST_LEVELS} levels of bases", "one more")
             return
-        text = text_of(self._beside, path, MOST_BYTES)
+        text = text_of(self._reader, path, MOST_BYTES)
         if not isinstance(text, str):
             fault = text.finding(at, path, _EXAMPLE)
             self._refuse(named_by, fault.code, at, fault.wanted, fault.found, example=fault.example)
@@ -230,7 +235,7 @@ def _refused(document: StackDocument, file: str) -> Iterator[Problem]:
             yield _problem(layer, "base.key", (key,), wanted=wanted, found="a key of one stack", hint=hint)
             continue
         for at in _secrets((key,), value):
-            found, hint = "an encrypted value, which one stack can decrypt", "write it in the stack file"
+            found, hint = "an encrypted value, which only one stack can decrypt", "write it in the stack file"
             yield _problem(layer, "base.secret", at, wanted="values in the clear", found=found, hint=hint)
 
 
@@ -246,10 +251,10 @@ def _in_both(base: Layer, project: Layer) -> Iterator[Problem]:
     """Yield a problem for each key of the base that the project sets too."""
     for key in base.config:
         if key in project.config and key != BASE:
-            file, line = project.source((key,))
-            wanted = f"a key that {file} does not set"
+            source = project.source((key,))
+            wanted = f"a key that {source.file} does not set"
             hint = "Pulumi would replace the base's whole key; keep one of the two"
-            yield _problem(base, "base.in-project", (key,), wanted=wanted, found=f"the key in {file}:{line}", hint=hint)
+            yield _problem(base, "base.in-project", (key,), wanted=wanted, found=f"the key in {source}", hint=hint)
 
 
 def _removing_nothing(stack: Layer, below: Mapping[str, object]) -> Iterator[Problem]:
@@ -275,9 +280,9 @@ def _with_nulls(config: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def _project(file: str, beside: Beside) -> StackDocument:
+def _project(file: str, reader: FileReader) -> StackDocument:
     try:
-        text = beside(PROJECT).decode("utf-8")
+        text = reader(PROJECT).decode("utf-8")
     except (OSError, UnicodeDecodeError):  # no project; Pulumi itself refuses a file that cannot be read
         return StackDocument()
     return _project_document(text, _named(file, PROJECT))
@@ -285,7 +290,7 @@ def _project(file: str, beside: Beside) -> StackDocument:
 
 @lru_cache(maxsize=8)
 def _project_document(text: str, file: str) -> StackDocument:
-    """Cached, since all stacks have the same one."""
+    """Cached, since all stacks have the same project file."""
     return project_document(text, file)
 
 
@@ -296,7 +301,7 @@ def _base_document(text: str, file: str) -> StackDocument:
 
 
 def _named(stack_file: str, path: str) -> str:
-    """Return the name in messages of a file at a path from the stack file's folder."""
+    """Return the name that messages have for a file; `path` starts in the stack file's folder."""
     folder = PurePosixPath(stack_file).parent
     return str(folder.parent / PurePosixPath(path).name if path == PROJECT else folder / path)
 

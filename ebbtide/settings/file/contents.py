@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias, cast
 
-from ebbtide.files import read_file
 from ebbtide.settings.file.document import MOST_BYTES
-from ebbtide.settings.file.entries import named_entries, raw_pods
+from ebbtide.settings.file.entries import named_entries, pod_entries
 from ebbtide.settings.file.problems import Finding, Location, show, value_at
+from ebbtide.text.files import read_file
 
 _MOST_OF_A_CONFIG_MAP = 2**20
 """Limit of a file for pods: the size of a ConfigMap. Source: Kubernetes, ValidateConfigMap."""
 
-Beside: TypeAlias = Callable[[str], bytes]
+FileReader: TypeAlias = Callable[[str], bytes]
 """Reads the file at a path from the stack file's folder. Raises OSError."""
 
 PROJECT = "../Pulumi.yaml"
@@ -50,7 +50,7 @@ class FileFault:
 _OUTSIDE = FileFault("file.outside", "a path that leads out of it", _INSIDE)
 
 
-def files_in(folder: Path) -> Beside:
+def files_in(folder: Path) -> FileReader:
     """Return a reader of files for a stack file in this folder."""
 
     def read(path: str) -> bytes:
@@ -79,13 +79,11 @@ def no_files(path: str) -> bytes:
     raise FileNotFoundError(path)
 
 
-def with_files(
-    config: Mapping[str, object], sections: tuple[str, ...], read: Beside
-) -> tuple[dict[str, Any], list[Finding]]:
+def with_files(config: Mapping[str, object], read: FileReader) -> tuple[dict[str, Any], list[Finding]]:
     """Return the config with each reference replaced by the file's text, and findings for unreadable files."""
     findings: list[Finding] = []
     replaced: dict[Location, str] = {}
-    for at, path in _named_files(config, sections):
+    for at, path in _named_files(config):
         text = text_of(read, path, _MOST_OF_A_CONFIG_MAP)
         if isinstance(text, str):
             replaced[at] = text
@@ -95,17 +93,17 @@ def with_files(
     return cast("dict[str, Any]", _replaced(config, (), replaced)) if replaced else dict(config), findings
 
 
-def _named_files(config: Mapping[str, object], sections: tuple[str, ...]) -> Iterator[tuple[Location, str]]:
+def _named_files(config: Mapping[str, object]) -> Iterator[tuple[Location, str]]:
     """Yield the location of each reference and its path."""
-    for pod in raw_pods(config, sections):
-        for volume, settings in named_entries(value_at(pod.raw, ("volumes",))):
+    for pod in pod_entries(config):
+        for volume, settings in named_entries(value_at(pod.value, ("volumes",))):
             for file, value in named_entries(value_at(settings, ("files",))):
                 path = value_at(value, ("file",))
                 if isinstance(path, str) and list(cast("Mapping[str, object]", value)) == ["file"]:
                     yield (*pod.at, "volumes", volume, "files", file), path
 
 
-def text_of(read: Beside, path: str, most_bytes: int) -> str | FileFault:
+def text_of(read: FileReader, path: str, most_bytes: int) -> str | FileFault:
     """Return the text of a file in the stack file's folder, or the reason why it cannot be used."""
     if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
         return _OUTSIDE

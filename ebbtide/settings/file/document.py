@@ -58,7 +58,7 @@ class StackDocument:
 
 def read_document(text: str, file: str, beside_config: Sequence[str] = PULUMI_KEYS) -> StackDocument:
     """Parse a stack file's text. Never raises for any text: all faults are in `problems`. `beside_config` are the
-    top-level keys that the file may have too.
+    further top-level keys that the file may have.
     """
     root = _root(text, file)
     return root if isinstance(root, StackDocument) else _Reader(file, beside_config).read(root)
@@ -67,7 +67,7 @@ def read_document(text: str, file: str, beside_config: Sequence[str] = PULUMI_KE
 def project_document(text: str, file: str) -> StackDocument:
     """Return the `config:` of Pulumi's project file as Pulumi passes it to a stack that does not have the keys.
 
-    A key without a namespace is in the project's. A mapping describes a key, and its value is the `default` or the
+    A key without a namespace is in the project's. A mapping describes its key; the key's value is the `default` or the
     `value`. Source: pulumi/pulumi, pkg/workspace/config.go and sdk/go/common/workspace/project.go.
     """
     if re.search(r"^[\"']?config\b", text, re.MULTILINE) is None:
@@ -294,8 +294,8 @@ class _Composer(Composer, Resolver):
 def _odd_nodes(events: Iterable[yaml.Event], file: str) -> Iterator[Problem]:
     """Yield problems that must be found before nodes are built.
 
-    Anchors and aliases: Pulumi would resolve them, and so would a reader of the file have to. Too many levels: building
-    nodes is recursive.
+    Anchors and aliases: Pulumi would resolve them, and people who read the file would have to. Too many levels:
+    building nodes is recursive.
     """
     path = _Path()
     for count, event in enumerate(events):
@@ -325,10 +325,10 @@ def _odd_nodes(events: Iterable[yaml.Event], file: str) -> Iterator[Problem]:
 
 
 class _Path:
-    """The keys that lead to the current node, from parser events only."""
+    """The keys above the current node, from parser events only."""
 
     def __init__(self) -> None:
-        self._keys: list[str | None] = []  # of each open collection the key being read; None between two, "" in lists
+        self._keys: list[str | None] = []  # the key being read in each open collection; None between two, "" in lists
         self._is_mapping: list[bool] = []
 
     @property

@@ -5,91 +5,103 @@ variants are pods. The pod keys of a service apply to each of its variants and a
 variant is a complete pod. Findings are reported where the file has the key.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
-from ebbtide.settings.file.problems import Finding, Location, value_at
-
-SERVICES = "ebbtide:services"
-VARIANTS = "variants"
+from ebbtide.settings.file.keys import EACH, PODS, PODS_IN, SERVICES, VARIANTS
+from ebbtide.settings.file.problems import Finding, Location
 
 
-def with_variants(config: Mapping[str, Any], inherited: Collection[str], alone: str) -> dict[str, Any]:
-    """Return the config with every service as variants; a service without variants gets one named `alone`."""
-    services = config.get(SERVICES)
-    if not isinstance(services, Mapping):
-        return dict(config)
-    named_services = cast("Mapping[object, object]", services)
-    spread = {str(name): _spread(raw, inherited, alone) for name, raw in named_services.items()}
-    return {**config, SERVICES: spread}
+class Spread(NamedTuple):
+    """A config with every service as variants."""
+
+    config: dict[str, Any]
+    origins: Mapping[Location, Location]  # from a key in `config` to the key in the file, where the two differ
 
 
-def _spread(raw: object, inherited: Collection[str], alone: str) -> object:
-    if not isinstance(raw, Mapping):
-        return raw
-    service = cast("Mapping[str, object]", raw)
+def with_variants(config: Mapping[str, Any], inherited: Collection[str], alone: str) -> Spread:
+    """Spread the services into variants; a service without variants gets one named `alone`."""
+    if not isinstance(config.get(SERVICES), Mapping):
+        return Spread(dict(config), {})
+    services: dict[str, object] = {}
+    origins: dict[Location, Location] = {}
+    for name, raw in named_entries(config[SERVICES]):
+        services[name] = raw
+        if isinstance(raw, Mapping):
+            services[name], of_variants = _spread(cast("Mapping[str, object]", raw), inherited, alone)
+            service = (SERVICES, name)
+            origins |= {(*service, VARIANTS, *at): (*service, *key) for at, key in of_variants.items()}
+    return Spread({**config, SERVICES: services}, origins)
+
+
+def _spread(
+    service: Mapping[str, object], inherited: Collection[str], alone: str
+) -> tuple[dict[str, object], dict[Location, Location]]:
+    """Return the service as variants, and the origins of their keys, from a location in them to one in the service."""
     of_pod = {key: value for key, value in service.items() if key in inherited}
     service_keys = {key: value for key, value in service.items() if key not in inherited}
     variants = service.get(VARIANTS)
+    origins: dict[Location, Location] = {(alone,): ()}
     if variants is None or variants == {}:
-        return {**service_keys, VARIANTS: {alone: of_pod}}
+        return {**service_keys, VARIANTS: {alone: of_pod}}, origins
     if not isinstance(variants, Mapping):
-        return service_keys
-    named_variants = cast("Mapping[object, object]", variants)
-    complete = {
-        str(name): {**of_pod, **cast("Mapping[str, object]", variant)} if isinstance(variant, Mapping) else variant
-        for name, variant in named_variants.items()
-    }
-    return {**service_keys, VARIANTS: complete}
+        return service_keys, origins
+    complete: dict[str, object] = {}
+    for name, raw in named_entries(cast("object", variants)):
+        complete[name] = raw
+        if isinstance(raw, Mapping):
+            variant = cast("Mapping[str, object]", raw)
+            complete[name] = {**of_pod, **variant}
+            origins |= {
+                (name, key): (key,) for key, value in service.items() if value is not None and variant.get(key) is None
+            }
+    return {**service_keys, VARIANTS: complete}, origins
 
 
-def as_written(findings: Sequence[Finding], config: Mapping[str, object]) -> list[Finding]:
+def as_written(findings: Sequence[Finding], origins: Mapping[Location, Location]) -> list[Finding]:
     """Move each finding to the location in the file; a fault in a service's key is reported once, not per variant."""
     unique: dict[tuple[Location, str, str], Finding] = {}
     for finding in findings:
-        written = replace(finding, at=_written(finding.at, config))
+        written = replace(finding, at=_written(finding.at, origins))
         unique.setdefault((written.at, written.code, written.found), written)
     return list(unique.values())
 
 
-def _written(at: Location, config: Mapping[str, object]) -> Location:
-    if at[0] != SERVICES or len(at) < 4 or at[2] != VARIANTS:
-        return at
-    service = _inside(config.get(SERVICES), at[1])
-    variant = _inside(_inside(service, VARIANTS), at[3])
-    if at[3] == "":
-        return (*at[:2], *at[4:])
-    if len(at) > 4 and _inside(variant, at[4]) is None and _inside(service, at[4]) is not None:
-        return (*at[:2], *at[4:])
-    return at
+def _written(at: Location, origins: Mapping[Location, Location]) -> Location:
+    ends = (end for end in range(len(at), 0, -1) if at[:end] in origins)
+    end = next(ends, 0)
+    return (*origins[at[:end]], *at[end:]) if end else at
 
 
-def _inside(value: object, key: object) -> object:
-    return cast("Mapping[object, object]", value).get(key) if isinstance(value, Mapping) else None
-
-
-RAY = "ebbtide:ray"
-
-
-class RawPod(NamedTuple):
+class PodEntry(NamedTuple):
     at: Location
     name: str  # of its account and its budget
-    raw: object
+    value: object
 
 
-def raw_pods(config: Mapping[str, object], sections: Sequence[str]) -> Iterator[RawPod]:
-    for section in sections:
-        for name, raw in named_entries(config.get(section)):
-            if section == RAY:
-                yield RawPod((section, name, "head"), f"{name}-head", value_at(raw, ("head",)))
-                for group, inner in named_entries(value_at(raw, ("groups",))):
-                    yield RawPod((section, name, "groups", group), f"{name}-{group}", inner)
-            elif section == SERVICES:
-                for variant, inner in named_entries(value_at(raw, (VARIANTS,))):
-                    yield RawPod((section, name, VARIANTS, variant), f"{name}-{variant}" if variant else name, inner)
-            else:
-                yield RawPod((section, name), name, raw)
+def pod_entries(sections: Mapping[str, object], keys: Iterable[str] = PODS) -> Iterator[PodEntry]:
+    """Yield the pods of sections by their keys. Values are those of the file, or models."""
+    for key in keys:
+        for name, entry in named_entries(sections.get(key)):
+            for location in PODS_IN[key]:
+                for at, value in _values_at(entry, location):
+                    yield PodEntry((key, name, *at), f"{name}-{at[-1]}" if at and at[-1] else name, value)
+
+
+def _values_at(entry: object, location: Sequence[str]) -> Iterator[tuple[tuple[str, ...], object]]:
+    if not location:
+        yield (), entry
+        return
+    key, *rest = location
+    parts = named_entries(entry) if key == EACH else [(key, _part(entry, key))]
+    for name, part in parts:
+        yield from (((name, *at), value) for at, value in _values_at(part, rest))
+
+
+def _part(entry: object, key: str) -> object:
+    """Return a part of a value of the file, or of a model."""
+    return cast("Mapping[str, object]", entry).get(key) if isinstance(entry, Mapping) else getattr(entry, key, None)
 
 
 def named_entries(value: object) -> Iterator[tuple[str, object]]:

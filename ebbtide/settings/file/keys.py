@@ -1,8 +1,11 @@
-"""The keys of a stack file's sections."""
+"""The sections of a stack file: their keys, and where each of them has pods.
+
+`StackSettings` has the models of the sections, and describes them for the schema.
+"""
+
+from typing import NamedTuple
 
 from ebbtide.settings.file.document import OURS
-from ebbtide.settings.file.entries import RAY, SERVICES
-from ebbtide.settings.sections.secrets import DIGEST_KEY, SECRETS
 
 BASE = OURS + "base"
 CUSTOMER = OURS + "customer"
@@ -14,11 +17,15 @@ IMAGES = OURS + "images"
 EGRESS = OURS + "egress"
 REDIS = OURS + "redis"
 REDIS_PASSWORD = OURS + "redisPassword"
+SECRETS = OURS + "secrets"
+DIGEST_KEY = OURS + "digestKey"
 CONTROLLER = OURS + "controller"
 WORKLOADS = OURS + "workloads"
 WORKERS = OURS + "workers"
 JOBS = OURS + "jobs"
 CRON_JOBS = OURS + "cronJobs"
+RAY = OURS + "ray"
+SERVICES = OURS + "services"
 ADOPTED = OURS + "adopted"
 SERVING = OURS + "serving"
 MONITORING = OURS + "monitoring"
@@ -26,33 +33,59 @@ COSTS = OURS + "costs"
 ROLLOUT = OURS + "rollout"
 EXCEPTIONS = OURS + "exceptions"
 
-PODS = (WORKLOADS, SERVICES, WORKERS, JOBS, CRON_JOBS, RAY)
-"""Sections with pods."""
+ENCRYPTED = (SECRETS, REDIS_PASSWORD, DIGEST_KEY)
+"""Keys that may hold encrypted values."""
 
-KEYS = (
-    BASE,
-    CUSTOMER,
-    HOURS,
-    NETWORK,
-    CLUSTER,
-    GROUPS,
-    IMAGES,
-    EGRESS,
-    REDIS,
-    REDIS_PASSWORD,
-    SECRETS,
-    DIGEST_KEY,
-    CONTROLLER,
-    WORKLOADS,
-    WORKERS,
-    JOBS,
-    CRON_JOBS,
-    RAY,
-    SERVICES,
-    ADOPTED,
-    SERVING,
-    MONITORING,
-    COSTS,
-    ROLLOUT,
-    EXCEPTIONS,
+VARIANTS = "variants"
+"""Key of a service's variants."""
+
+EACH = "*"
+ENTRY = ()
+
+
+class Section(NamedTuple):
+    """A section. Those with pods have named entries."""
+
+    key: str
+    field: str = ""  # of StackSettings; empty for a key that it leaves out
+    pods: tuple[tuple[str, ...], ...] = ()  # locations of pods in an entry; EACH matches every key
+    lasting: bool = False  # its pods stay without work
+    created: bool = True  # Ebbtide creates its pods
+
+
+SECTIONS = (
+    Section(BASE),
+    Section(CUSTOMER, "customer"),
+    Section(HOURS, "business_hours"),
+    Section(NETWORK, "network"),
+    Section(CLUSTER, "cluster"),
+    Section(GROUPS, "node_groups"),
+    Section(IMAGES, "images"),
+    Section(EGRESS, "egress"),
+    Section(REDIS, "redis"),
+    Section(REDIS_PASSWORD),
+    Section(SECRETS, "secrets"),
+    Section(DIGEST_KEY),
+    Section(CONTROLLER, "controller"),
+    Section(WORKLOADS, "workloads", pods=(ENTRY,), lasting=True),
+    Section(WORKERS, "workers", pods=(ENTRY,)),
+    Section(JOBS, "jobs", pods=(ENTRY,)),
+    Section(CRON_JOBS, "cron_jobs", pods=(ENTRY,)),
+    Section(RAY, "ray", pods=(("head",), ("groups", EACH))),
+    Section(SERVICES, "services", pods=((VARIANTS, EACH),), lasting=True),
+    Section(ADOPTED, "adopted", pods=(ENTRY,), lasting=True, created=False),
+    Section(SERVING, "serving"),
+    Section(MONITORING, "monitoring"),
+    Section(COSTS, "costs"),
+    Section(ROLLOUT, "rollout"),
+    Section(EXCEPTIONS, "exceptions"),
 )
+
+KEYS = tuple(section.key for section in SECTIONS)
+FIELDS = {section.key: section.field for section in SECTIONS if section.field}
+_WITH_PODS = sorted((section for section in SECTIONS if section.pods), key=lambda section: not section.lasting)
+PODS_IN = {section.key: section.pods for section in _WITH_PODS}
+"""Locations of pods by section. Lasting pods come first: pods are listed and packed in this order."""
+
+PODS = tuple(section.key for section in _WITH_PODS if section.created)
+"""Sections with pods that Ebbtide creates."""

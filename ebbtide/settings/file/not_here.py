@@ -1,4 +1,4 @@
-"""Point to the page that says what to use instead of the things that Ebbtide does not have."""
+"""Hints for things that Ebbtide does not have; a page names the alternatives."""
 
 PAGE = "docs/explanation/not-here.md"
 
@@ -19,6 +19,6 @@ def page_section(section: str) -> str:
 
 
 def not_here(name: str) -> str:
-    """Return the hint for a key or a value that the page treats; empty for others."""
+    """Return the hint for a key or a value that the page covers; empty for others."""
     plain = name.removeprefix("ebbtide:").replace("-", "").replace("_", "").lower()
     return next((page_section(section) for section, names in _NAMES.items() if plain in names.split()), "")

@@ -6,11 +6,13 @@ in URLs are masked.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, TypeAlias, cast
 
 from pydantic_core import PydanticCustomError
+
+from ebbtide import findings
 
 Location: TypeAlias = tuple[str | int, ...]
 """Keys and list positions below `config:`, for example `("ebbtide:workers", "train", "max")`."""
@@ -19,8 +21,8 @@ NEAR = 0.75
 """Share of common letters above which a word counts as a typo of another; `charts` and `secrets` share 0.62."""
 
 _LONGEST_QUOTE = 60
-_LONGEST_LOOK = 1000  # a login is looked for in no longer text, since that takes the square of the time
-_CREDENTIALS = re.compile(r"(?<=://)\S*@|[^\s/@]+:\S*@(?!sha256:)")  # a login; and no image's tag before its digest
+_LONGEST_LOOK = 1000  # longer text is not searched for a login: the search takes quadratic time
+_CREDENTIALS = re.compile(r"(?<=://)\S*@|[^\s/@]+:\S*@(?!sha256:)")  # a login, but not an image's tag before its digest
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -29,8 +31,8 @@ class Secret:
     replaced.
     """
 
-    token_fault: str = ""  # of the password, as the token of a cache
-    key_fault: str = ""  # of the key with which digests are keyed
+    token_fault: str = ""  # of the password as an ElastiCache token
+    key_fault: str = ""  # of the digest key
 
     def __repr__(self) -> str:
         return "(a secret)"
@@ -52,13 +54,16 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
-    """A fault in a file. `str()` is the line for operators; unknown parts are left out.
+class Problem(findings.Finding):
+    """A fault in a file, for which the file is refused. Unknown parts are left out of its text.
 
-    `code` identifies the fault as `subject.fault` and is stable when the text changes.
+    `code` identifies the fault as `subject.fault`.
     """
 
-    code: str
+    severity: findings.Severity = field(init=False, default=findings.Severity.BLOCKING)
+    text: str = field(init=False)
+    remedy: str = field(init=False)
+    place: str = field(init=False)
     file: str
     line: int | None
     path: str
@@ -67,13 +72,26 @@ class Problem:
     example: str = ""
     hint: str = ""
 
-    def __str__(self) -> str:
+    def __post_init__(self) -> None:
         where = self.file if self.line is None else f"{self.file}:{self.line}"
-        text = f"{where}: {self.path}: " if self.path else f"{where}: "
-        text += f"wanted {self.wanted}, found {self.found}"
-        if self.example:
-            text += f" (for example {self.example})"
-        return one_line(f"{text}; {self.hint}" if self.hint else text)
+        example = f" (for example {self.example})" if self.example else ""
+        object.__setattr__(self, "text", f"wanted {self.wanted}, found {self.found}{example}")
+        object.__setattr__(self, "remedy", self.hint)
+        object.__setattr__(self, "place", f"{where}: {self.path}" if self.path else where)
+
+
+class Caution(findings.Finding):
+    """A warning about a valid stack. `path` is a key without the namespace; `blocks`: the preview refuses the stack."""
+
+    __slots__ = ()
+
+    def __init__(self, code: str, path: str, text: str, *, blocks: bool = False) -> None:
+        severity = findings.Severity.BLOCKING if blocks else findings.Severity.WARNING
+        super().__init__(code=code, severity=severity, text=text, place=path)
+
+    @property
+    def blocks(self) -> bool:
+        return self.severity is findings.Severity.BLOCKING
 
 
 class StackInvalid(Exception):
@@ -111,11 +129,6 @@ def without_login(text: str) -> str:
 def shortened(text: str) -> str:
     """Return the beginning of a long text."""
     return text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "…"
-
-
-def one_line(text: str) -> str:
-    """Escape characters that end the line, move the cursor or change the direction of text."""
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def path_text(at: Sequence[str | int]) -> str:

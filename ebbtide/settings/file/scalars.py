@@ -64,6 +64,6 @@ def differs(text: str) -> bool:
     try:
         old = cast("Scalar", _OLD.construct_object(yaml.ScalarNode(tag, text), deep=True))
     except ValueError:
-        return True  # looks like a number and is none, as 0b or 1:99:
+        return True  # looks like a number but is none, such as 0b or 1:99:
     both_nan = isinstance(old, float) and isinstance(new, float) and math.isnan(old) and math.isnan(new)
     return not both_nan and (type(old) is not type(new) or old != new)

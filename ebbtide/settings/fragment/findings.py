@@ -7,7 +7,7 @@ from dataclasses import replace
 from ebbtide.settings.file.problems import Finding, Location, did_you_mean, show
 from ebbtide.settings.fragment.promises import OUR_VOLUMES, PodFacts, promise_findings
 from ebbtide.settings.fragment.schema import shape_findings
-from ebbtide.settings.fragment.values import containers, entries_of
+from ebbtide.settings.fragment.values import containers, entries_of, name_of
 from ebbtide.settings.sections.types import IMAGE
 
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -35,7 +35,7 @@ def _names(fragment: object) -> Iterator[Finding]:
 def _containers(fragment: object, facts: PodFacts) -> Iterator[Finding]:
     """Check containers as Kubernetes does beyond its schema."""
     volumes = {*facts.volumes, *(str(entry.get("name")) for _, entry in entries_of(fragment, "volumes"))}
-    container_names = {entry.get("name") for at, entry in containers(fragment) if at[0] == "containers"} | {facts.main}
+    container_names = {name_of(entry) for at, entry in containers(fragment) if at[0] == "containers"} | {facts.main}
     for at, entry in containers(fragment):
         name, image = entry.get("name"), entry.get("image")
         if at[0] == "initContainers" and isinstance(name, str) and name in container_names:

@@ -16,7 +16,7 @@ from ebbtide.settings.file.problems import Finding, Location, show
 from ebbtide.settings.fragment.values import is_list
 from ebbtide.settings.sections.pods.env import ENV_NAME
 from ebbtide.settings.sections.pods.probes import PORT_NAME
-from ebbtide.units.addresses import unmapped
+from ebbtide.text.addresses import unmapped
 
 _LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
@@ -31,7 +31,7 @@ class Format:
     wanted: str
     example: str
     fits: Callable[[object], bool]
-    most: int | None = None  # entries, of a list
+    most: int | None = None  # maximum entries of a list
 
 
 def _is_address(value: object) -> bool:

@@ -7,6 +7,7 @@ assumed to match; other labels are on no node of the stack, and the autoscaler w
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+from ebbtide.kube.selectors import may_hold
 from ebbtide.settings.file.problems import Location, value_at
 from ebbtide.settings.fragment.values import entries_of, items, mapping
 
@@ -14,7 +15,7 @@ NodeLabels: TypeAlias = Mapping[str, frozenset[str]]
 """The labels of a group's nodes: each key with its possible values."""
 
 _OTHERS = ("kubernetes.io", "k8s.io", "k8s.aws", "amazonaws.com", "aws.com", "nvidia.com", "ebbtide.dev")
-"""Domains of labels that nodes get from others than their group."""
+"""Domains of labels that nodes get from components other than their group."""
 
 _REQUIRED = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
 
@@ -22,10 +23,10 @@ _REQUIRED = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringE
 def unmet(fragment: object, nodes: Sequence[NodeLabels]) -> Location | None:
     """Return the path of a requirement that none of these nodes meets, or None if a node may meet all of them."""
     selector = mapping(value_at(fragment, ("nodeSelector",)))
-    candidates = [labels for labels in nodes if all(_may_be(labels, key, (value,)) for key, value in selector.items())]
+    candidates = [labels for labels in nodes if all(_may_be(labels, key, value) for key, value in selector.items())]
     if not candidates:
         unmet_keys = (
-            key for key, value in selector.items() if not any(_may_be(labels, key, (value,)) for labels in nodes)
+            key for key, value in selector.items() if not any(_may_be(labels, key, value) for labels in nodes)
         )
         key = next(unmet_keys, None)
         return ("nodeSelector",) if key is None else ("nodeSelector", key)
@@ -42,21 +43,11 @@ def _meets(labels: NodeLabels, term: Mapping[str, object]) -> bool:
 
 def _holds(labels: NodeLabels, expression: Mapping[str, object]) -> bool:
     key, values = str(expression.get("key")), items(expression.get("values"))
-    match expression.get("operator"):
-        case "In":
-            return _may_be(labels, key, values)
-        case "NotIn":
-            return key not in labels or not labels[key] <= set(values)
-        case "Exists":
-            return key in labels or _unknown(key)
-        case "DoesNotExist":
-            return key not in labels
-        case _:  # more or less than a number, which none of the known labels is
-            return key not in labels and _unknown(key)
+    return may_hold(labels, key, expression.get("operator"), values, may_exist=_unknown)
 
 
-def _may_be(labels: NodeLabels, key: str, values: Sequence[object]) -> bool:
-    return not labels[key].isdisjoint(values) if key in labels else _unknown(key)
+def _may_be(labels: NodeLabels, key: str, value: object) -> bool:
+    return may_hold(labels, key, "In", (value,), may_exist=_unknown)
 
 
 def _unknown(key: str) -> bool:

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from ebbtide.settings.file.not_here import page_section
 from ebbtide.settings.file.problems import Finding, Location, show, value_at
 from ebbtide.settings.fragment.restricted import restricted_findings
-from ebbtide.settings.fragment.values import containers, entries_of, inside, mapping
-from ebbtide.units.quantities import read_quantity
+from ebbtide.settings.fragment.values import containers, entries_of, inside, mapping, name_of
+from ebbtide.text.quantities import read_quantity
 from ebbtide.vocabulary.labels import CATEGORY, NODE_GROUP, NODE_KIND, Category
 
 OUR_VOLUMES: Mapping[str, str] = {"ebbtide-ca-bundle": "/etc/ebbtide-ca", "redis-authority": "/etc/ebbtide-redis"}
@@ -40,10 +40,10 @@ OUR_VARIABLES = frozenset(
 class PodFacts:
     """Facts for judging a fragment. None is an unreadable value, for which nothing is refused."""
 
-    main: str  # what the pod's own container is called
+    main: str  # name of the pod's own container
     category: Category | None
     minor: str | None = None
-    volumes: frozenset[str] = frozenset()  # that the short keys make
+    volumes: frozenset[str] = frozenset()  # from the short keys
 
     @property
     def is_worker(self) -> bool:
@@ -52,8 +52,8 @@ class PodFacts:
 
 _HAS_A_KEY: Mapping[str, str] = {
     "serviceAccountName": "serviceAccount",
-    "serviceAccount": "serviceAccount, beside `pod:`",
-    "automountServiceAccountToken": "kubernetes, which says what a pod may do at the API server",
+    "serviceAccount": "serviceAccount, next to `pod:`",
+    "automountServiceAccountToken": "kubernetes, for a pod's rights at the API server",
     "imagePullSecrets": "ebbtide:images.pullSecrets",
     "resources": "cpu, memory and gpu",
 }
@@ -69,8 +69,8 @@ _MAIN_HAS_A_KEY: Mapping[str, str] = {
     "readinessProbe": "probes",
     "startupProbe": "probes",
 }
-_PLACED = "goes where its node selector and its category lead: the preview and the autoscaler foresee nothing else"
-_LASTS = "runs until it is moved or replaced: the API server takes no other in a Deployment or StatefulSet"
+_PLACED = "is placed only by its node selector and its category: the preview and the autoscaler know nothing else"
+_LASTS = "runs until it is moved or replaced: the API server accepts no other pod in a Deployment or StatefulSet"
 _PREEMPTS_NONE = (
     "preempts no other one: a pending pod would push workers out instead of waiting for a node (rule EB016)"
 )
@@ -130,8 +130,8 @@ def _node_selector(fragment: object, facts: PodFacts) -> Iterator[Finding]:
     reserved_label = NODE_GROUP if facts.is_worker else NODE_KIND
     for key, value in mapping(value_at(fragment, ("nodeSelector",))).items():
         if key in (NODE_KIND, NODE_GROUP):
-            hint = "nodeGroup says which nodes a pool runs on" if facts.is_worker else "category says it"
-            promise = f"a pod that goes to the nodes Ebbtide chose for it, by {reserved_label}"
+            hint = "set nodeGroup instead" if facts.is_worker else "set category instead"
+            promise = f"a pod on the nodes that Ebbtide chose for it, by {reserved_label}"
             yield _broken("pod-promise.placement", ("nodeSelector", key), value, promise, hint)
 
 
@@ -141,27 +141,27 @@ def _categories(fragment: object) -> Iterator[Finding]:
         if CATEGORY in (key, value):
             where: Location = ("affinity", *at, key)
             promise = "pods of a category on their own kind of nodes, and fixed pods apart from all others"
-            yield _broken("pod-promise.categories", where, value, f"{promise}, which Ebbtide's own terms say")
+            yield _broken("pod-promise.categories", where, value, f"{promise}, as Ebbtide's own terms require")
 
 
 def _spread(fragment: object, facts: PodFacts) -> Iterator[Finding]:
     for at, constraint in entries_of(fragment, "topologySpreadConstraints"):
         how, key = constraint.get("whenUnsatisfiable"), constraint.get("topologyKey")
         if how == "DoNotSchedule" and facts.category not in (None, Category.FIXED):
-            promise = "a spread that is a preference: a hard one keeps nodes at night that have become empty"
-            yield _broken("pod-promise.nights", (*at, "whenUnsatisfiable"), how, promise, "take ScheduleAnyway")
+            promise = "a spread that is only a preference: a hard one keeps nodes at night that could be removed"
+            yield _broken("pod-promise.nights", (*at, "whenUnsatisfiable"), how, promise, "use ScheduleAnyway")
         elif how == "ScheduleAnyway" and key in _SPREAD_KEYS:
             yield _broken("pod-promise.spread", (*at, "topologyKey"), key, "another key: this spread is Ebbtide's own")
 
 
 def _tolerations(fragment: object) -> Iterator[Finding]:
-    promise = "a pod that is not put back on a node that is drained or taken away"
+    promise = "a pod that does not return to a node that is being drained or removed"
     for at, toleration in entries_of(fragment, "tolerations"):
         if toleration.get("effect", "") not in ("", "NoSchedule"):
             continue
         key = toleration.get("key", "")
         if not key or key in _DRAINING:
-            hint = "" if key else "name the taint that it is about"
+            hint = "" if key else "name the taint to tolerate"
             yield _broken("pod-promise.nights", (*at, "key"), key or "every key", promise, hint)
 
 
@@ -199,7 +199,7 @@ def _sizes(fragment: object, facts: PodFacts) -> Iterator[Finding]:
             amounts = [value_at(container, ("resources", kind, resource)) for kind in ("requests", "limits")]
             if amounts == [None, None]:
                 where: Location = (*at, "resources", "requests", resource)
-                promise = f"what it asks for in {resource}: nodes are chosen by the requests of pods"
+                promise = f"its {resource} request: nodes are chosen by the requests of pods"
                 example = "{ cpu: 50m, memory: 64Mi }"
                 yield _broken("pod-promise.size", where, None, promise, example=example)
         yield from _resource_findings(container, at)
@@ -234,23 +234,23 @@ def _resource_findings(container: Mapping[str, object], at: Location) -> Iterato
 def _volumes(fragment: object, facts: PodFacts) -> Iterator[Finding]:
     taken = {*OUR_VOLUMES, *facts.volumes}
     for at, entry in entries_of(fragment, "volumes"):
-        if entry.get("name") in taken:
+        if name_of(entry) in taken:
             yield _broken("pod-promise.volume", (*at, "name"), entry["name"], "another name: Ebbtide has this volume")
     for at, entry in containers(fragment):
         for mount_at, mount in entries_of(entry, "volumeMounts"):
             path = mount.get("mountPath")
             is_ours = isinstance(path, str) and path.rstrip("/") in OUR_VOLUMES.values()
-            if is_ours or mount.get("name") in OUR_VOLUMES:
+            if is_ours or name_of(mount) in OUR_VOLUMES:
                 where: Location = (*at, *mount_at, "mountPath" if is_ours else "name")
                 actual = path if is_ours else mount.get("name")
-                yield _broken("pod-promise.volume", where, actual, "another one: Ebbtide mounts this by itself")
+                yield _broken("pod-promise.volume", where, actual, "another one: Ebbtide mounts this one itself")
 
 
 def _variables(fragment: object) -> Iterator[Finding]:
     for at, container in containers(fragment):
         for env_at, variable in entries_of(container, "env"):
-            if variable.get("name") in OUR_VARIABLES:
-                promise = "another variable: Ebbtide gives this one, from ebbtide:egress and ebbtide:redis"
+            if name_of(variable) in OUR_VARIABLES:
+                promise = "another variable: Ebbtide sets this one from ebbtide:egress and ebbtide:redis"
                 yield _broken("pod-promise.variable", (*at, *env_at, "name"), variable["name"], promise)
 
 
@@ -275,7 +275,7 @@ _OF_THE_POD = (_fields, _node_selector, _spread, _main_container, _beside_a_work
 
 
 def _short_key(at: Location, value: object, key: str) -> Finding:
-    return _broken("pod-promise.own-key", at, value, f"it said by the short key {key}, so that it is set in one place")
+    return _broken("pod-promise.own-key", at, value, f"the short key {key} instead, so that it is set in one place")
 
 
 def _broken(code: str, at: Location, value: object, promise: str, hint: str = "", *, example: str = "") -> Finding:

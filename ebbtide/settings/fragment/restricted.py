@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from ebbtide.settings.file.problems import Location, value_at
-from ebbtide.settings.fragment.values import containers, entries_of, inside, items, mapping
+from ebbtide.settings.fragment.values import containers, entries_of, inside, items, mapping, name_of
 
 Refused: TypeAlias = tuple[Location, object, str]
 """Location, value, and what would be accepted."""
@@ -30,7 +30,7 @@ _SYSCTLS = frozenset(
     }
 )
 _HANDLERS = ("livenessProbe", "readinessProbe", "startupProbe", "lifecycle")
-# Of a security context: the values that the level takes, and what to say.
+# Fields of a security context: the values that the level accepts, and the text for a refused one.
 _ONLY: Mapping[str, tuple[tuple[object, ...], str]] = {
     "privileged": ((False,), "no privileged container"),
     "allowPrivilegeEscalation": ((False,), "no privilege escalation"),
@@ -74,7 +74,7 @@ def _context(context: object, at: Location) -> Iterator[Refused]:
         if name != "NET_BIND_SERVICE":
             yield (*at, "capabilities", "add", index), name, "no capability but NET_BIND_SERVICE"
     for index, sysctl in entries_of(fields, "sysctls"):
-        if sysctl.get("name") not in _SYSCTLS:
+        if name_of(sysctl) not in _SYSCTLS:
             yield (*at, *index, "name"), sysctl.get("name"), "a safe sysctl"
     yield from _labels(fields, at)
 
@@ -87,7 +87,7 @@ def _labels(context: Mapping[str, object], at: Location) -> Iterator[Refused]:
     if options.get("type", "") not in _SELINUX_TYPES:
         yield (*at, "seLinuxOptions", "type"), options["type"], f"one of {', '.join(filter(None, _SELINUX_TYPES))}"
     if "windowsOptions" in context:
-        yield (*at, "windowsOptions"), context["windowsOptions"], "no options of Windows"
+        yield (*at, "windowsOptions"), context["windowsOptions"], "no Windows options"
 
 
 def _reaching_the_node(container: Mapping[str, object], at: Location) -> Iterator[Refused]:

@@ -1,8 +1,8 @@
 """The fields of a PodSpec as Kubernetes publishes them, and the check of a fragment against them.
 
-`data/README.md` names the source. There is one schema for all minors, that of the newest supported one. A field that an
-older minor lacks carries the minor that introduced it, and is refused for stacks below. Enumerations are those of the
-newest minor. Feature gates are unknown here: the API server silently drops a field whose gate is off.
+`data/README.md` names the source. The schema of the newest supported minor serves all minors. A field that an older
+minor lacks carries the minor that introduced it, and is refused for older stacks. Enumerations are those of the newest
+minor. Feature gates are unknown here: the API server silently drops a field whose gate is off.
 """
 
 import json
@@ -16,7 +16,7 @@ from typing import Any
 from ebbtide.settings.file.problems import Finding, Location, Secret, did_you_mean, show
 from ebbtide.settings.fragment.formats import format_findings
 from ebbtide.settings.fragment.values import is_list, is_mapping
-from ebbtide.units.quantities import read_quantity
+from ebbtide.text.quantities import read_quantity
 
 POD_SPEC = "PodSpec"
 LIST, MAP = "[]", "{}"
@@ -28,7 +28,7 @@ class Field:
     type: str
     enum: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()  # of a list: the keys that identify its entries; () without such keys
-    since: str = ""  # the minor that brought it, where that is not the oldest that Ebbtide supports
+    since: str = ""  # the minor that introduced it, if newer than the oldest supported one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,12 +71,12 @@ def _field(facts: str | Mapping[str, Any]) -> Field:
 
 
 _INSTEAD = {
-    "metadata": "a fragment is of the pod's spec alone; labels and annotations have keys of their own, "
-    "and by Ebbtide's labels budgets and the controller know the pod",
+    "metadata": "a fragment covers only the pod's spec; labels and annotations have their own keys, "
+    "and budgets and the controller identify the pod by Ebbtide's labels",
     "spec": "leave out `spec:`; the content of `pod:` is the spec",
     "template": "leave out `template:`; the content of `pod:` is the pod's spec",
 }
-_DEFAULTS = {"protocol": "TCP"}  # of the fields that tell entries apart
+_DEFAULTS = {"protocol": "TCP"}  # of the fields that identify entries
 
 
 def shape_findings(fragment: object, at: Location, minor: str | None) -> Iterator[Finding]:
@@ -135,7 +135,7 @@ def _type_findings(value: object, kind: str, at: Location, minor: str | None) ->
             yield Finding(code="key.unknown", at=(*at, key), wanted=expected, found=f"the key {key!r}", hint=hint)
         elif field.since and minor is not None and number_of(minor) < number_of(field.since):
             expected = f"a field that Kubernetes {minor} has"
-            hint = f"Kubernetes {field.since} brought it"
+            hint = f"Kubernetes {field.since} introduced it"
             yield Finding(code="pod.newer-field", at=(*at, key), wanted=expected, found=f"the key {key!r}", hint=hint)
         elif faults := list(_value_findings(inner, field, (*at, key), minor)):
             yield from faults

@@ -1,8 +1,8 @@
 """Requests of an entire pod, including the containers of its fragment.
 
-As Kubernetes counts: containers run together and add up, and so do init containers with `restartPolicy: Always` (native
-sidecars). Other init containers run one after another before, each together with the native sidecars started earlier. A
-pod requests the larger of both sums.
+Kubernetes counts as follows. Containers run together and add up, and so do init containers with `restartPolicy: Always`
+(native sidecars). Other init containers run before them, one after another, each together with the native sidecars that
+started earlier. A pod requests the larger of both sums.
 """
 
 from collections.abc import Mapping
@@ -11,15 +11,15 @@ from decimal import ROUND_CEILING, Decimal
 
 from ebbtide.settings.file.problems import value_at
 from ebbtide.settings.fragment.values import entries_of
-from ebbtide.units.quantities import CPU_UNITS, MEBIBYTE, MEMORY_UNITS, cpu_text, memory_text, read_quantity
+from ebbtide.text.quantities import CPU_UNITS, MEBIBYTE, MEMORY_UNITS, cpu_text, memory_text, read_quantity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSize:
     """The requests of one pod, which the scheduler reserves: millicores, MiB, GPUs.
 
-    Limits are not counted, since they reserve nothing. Disk space is reserved but in no price table: a caution names
-    pods whose node's disk cannot be large enough (`ebbtide.settings.checks.cautions`).
+    Limits are not counted, since they reserve nothing. Disk space is reserved, but has no price: a caution names pods
+    whose node's disk cannot be large enough (`ebbtide.settings.checks.cautions`).
     """
 
     cpu: int

@@ -38,6 +38,12 @@ def containers(fragment: object) -> Iterator[Entry]:
     yield from entries_of(fragment, "initContainers")
 
 
+def name_of(entry: Mapping[str, object]) -> str | None:
+    """Return the entry's name; None if it has none, or one that is no text."""
+    name = entry.get("name")
+    return name if isinstance(name, str) else None
+
+
 def inside(root: object, at: Location = ()) -> Iterator[tuple[Location, str, object]]:
     """Yield every key at every depth: location of its mapping, name and value."""
     if is_mapping(root):

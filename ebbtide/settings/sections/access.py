@@ -9,16 +9,17 @@ from collections.abc import Sequence
 from ipaddress import IPv4Network, ip_network
 from typing import Annotated, TypeAlias
 
-from pydantic import BeforeValidator, WithJsonSchema
+from pydantic import BeforeValidator
 
 from ebbtide.settings.file.problems import wanted
-from ebbtide.units.addresses import PRIVATE, SHARED
+from ebbtide.settings.sections.grammar import text_schema
+from ebbtide.text.addresses import PRIVATE, SHARED
 
 MOST_RANGES = 40
 """Maximum CIDR ranges of one public endpoint. Source: Amazon EKS service quotas."""
 
 WIDEST_PREFIX = 8
-"""Shorter prefixes cannot be an owner's networks: two halves of the internet are the internet."""
+"""Shorter prefixes cannot be an owner's networks: two ranges of /1 would be the entire internet."""
 
 PRINCIPAL = r"^arn:aws:iam::\d{12}:(role|user)/([\w+=,.@/-]+/)?[\w+=,.@-]{1,64}$"
 """Includes the path before the name; only the name has a limit. Source: "IAM and AWS STS quotas"."""
@@ -40,7 +41,7 @@ def parse_public_range(value: object) -> str:
     expected = "a range of public IPv4 addresses, with its prefix"
     network = _network(value, expected, _RANGE_EXAMPLE)
     if any(network.overlaps(private) for private in _PRIVATE):
-        hint = "the public endpoint never sees such an address; privateAccess is for networks of your own"
+        hint = "the public endpoint never sees such an address; privateAccess is for your own networks"
         raise wanted("public-range.private", expected, example=_RANGE_EXAMPLE, hint=hint)
     return str(network)
 
@@ -124,10 +125,8 @@ def viewers_are_no_admins(admins: Sequence[str], viewers: Sequence[str]) -> None
         )
 
 
-_RANGE_SCHEMA = WithJsonSchema({"type": "string", "pattern": r"^\d{1,3}(\.\d{1,3}){3}/([89]|[12]\d|3[0-2])$"})
+_RANGE_SCHEMA = text_schema(r"^\d{1,3}(\.\d{1,3}){3}/([89]|[12]\d|3[0-2])$")
 
 PublicRange: TypeAlias = Annotated[str, BeforeValidator(parse_public_range), _RANGE_SCHEMA]
 PrivateRange: TypeAlias = Annotated[str, BeforeValidator(parse_private_range), _RANGE_SCHEMA]
-Principal: TypeAlias = Annotated[
-    str, BeforeValidator(parse_principal), WithJsonSchema({"type": "string", "pattern": PRINCIPAL})
-]
+Principal: TypeAlias = Annotated[str, BeforeValidator(parse_principal), text_schema(PRINCIPAL)]

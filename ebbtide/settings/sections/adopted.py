@@ -1,7 +1,7 @@
 """The section of adopted pods: pods that charts, operators and other tools create in the team's own namespaces.
 
 A rule selects the pods of one workload by their labels. An admission policy labels and places them when they are
-created, and a budget of the rule selects by the same labels; the owner of the pods is never written (docs/adr/0036).
+created, and a budget of the rule selects by the same labels; objects of the pods' owner never change (docs/adr/0036).
 """
 
 import re
@@ -15,10 +15,11 @@ from pydantic_core import PydanticCustomError
 from ebbtide.settings.file.problems import all_of, show, wanted
 from ebbtide.settings.sections.checked import Check
 from ebbtide.settings.sections.existing import LABEL_NAME, LABEL_PREFIX
+from ebbtide.settings.sections.grammar import choice, text_schema
 from ebbtide.settings.sections.owned import Owned
 from ebbtide.settings.sections.pods.kubernetes import ObjectName
 from ebbtide.settings.sections.pods.pod import NO_GPU, Gpu
-from ebbtide.settings.sections.types import Count, Mebibytes, Millicores, Positive, PositiveDuration, acted_on
+from ebbtide.settings.sections.types import Count, Mebibytes, Millicores, Positive, PositiveDuration
 from ebbtide.settings.sections.workers import PoolSettings, WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.vocabulary.labels import CLOSED_MINIMUM, NAMESPACE, PREFIX, Category
@@ -61,6 +62,11 @@ def parse_selector(value: object) -> dict[str, tuple[str, ...]]:
     return {key: tuple(sorted(_values(inner))) for key, inner in labels.items()}
 
 
+def selector_text(selector: Mapping[str, tuple[str, ...]]) -> str:
+    """Return `app=api or web, tier=ml`, in the order of the stack file."""
+    return ", ".join(f"{key}={' or '.join(values)}" for key, values in selector.items())
+
+
 def _values(value: object) -> list[Any]:
     return [*cast("list[Any]", value)] if isinstance(value, list | tuple) else [value]
 
@@ -94,10 +100,8 @@ def _label_faults(key: str, value: object) -> list[PydanticCustomError]:
     return []
 
 
-TeamNamespace: TypeAlias = Annotated[
-    str, BeforeValidator(parse_team_namespace), WithJsonSchema({"type": "string", "pattern": f"^{_NAMESPACE}$"})
-]
-_LONGEST_NAME = 46  # less two generated parts of up to 17 characters
+TeamNamespace: TypeAlias = Annotated[str, BeforeValidator(parse_team_namespace), text_schema(f"^{_NAMESPACE}$")]
+_LONGEST_NAME = 46  # 63 less two generated parts of up to 17 characters together
 _VALUE_SCHEMA = {"type": "string", "pattern": f"^{_VALUE}$"}
 Selector: TypeAlias = Annotated[
     dict[str, tuple[str, ...]],
@@ -128,7 +132,7 @@ class Replicas(StrEnum):
 
 
 def _pods_have_its_whole_name(deployment: str | None) -> None:
-    """Kubernetes shortens the names of pods to 63 characters, and an Eviction has the name of its pod only."""
+    """Kubernetes shortens the names of pods to 63 characters, and an Eviction has only the name of its pod."""
     if deployment is not None and len(deployment) > _LONGEST_NAME:
         expected = f"a Deployment whose name has at most {_LONGEST_NAME} characters"
         raise wanted("adopted.deployment-name", expected, found=f"{len(deployment)} characters", at="deployment")
@@ -178,7 +182,7 @@ def _category_of(fields: Mapping[str, Any]) -> Any:
 def _counted(
     pool: AdoptedPool | None, category: Category | None, replicas: int | None, pods: int | None, usually: int | None
 ) -> None:
-    """Only an owner with a scale subresource tells Kubernetes how many pods are intended."""
+    """Kubernetes knows the intended number of pods only from an owner with a scale subresource."""
     if category is None:
         raise wanted("key.missing", "this key (fixed, flexible or worker)", found="nothing", at="category")
     if pool is not None and category is not Category.WORKER:
@@ -234,7 +238,7 @@ class AdoptedSettings(Owned):
         description="sizing of a Deployment of workers by its queue; the rule's category is then worker",
         examples=["{ source: { kind: celery, queues: [etl], acks: late }, max: 12, longestJob: 1h }"],
     )
-    category: Annotated[Category, *acted_on("fixed", "flexible", "worker", planned={})] = Field(
+    category: Annotated[Category, *choice("fixed", "flexible", "worker", planned={})] = Field(
         default_factory=_category_of,
         description="fixed and worker pods are never evicted, flexible pods only outside business hours; workers run "
         "on flexible nodes. Required without pool",
@@ -291,7 +295,7 @@ class AdoptedSettings(Owned):
     def open_minimum(self) -> int | None:
         """Return `minAvailable` of the open budget; None if the budget uses `maxUnavailable`, or never opens.
 
-        Budgets of fixed pods open during a maintenance.
+        Budgets of fixed pods open during maintenance.
         """
         return None if self.pods is None else self.pods - 1
 
@@ -315,10 +319,10 @@ def deployment_of(name: str, rule: AdoptedSettings) -> str:
 
 
 def adopted_budget(name: str, rule: AdoptedSettings) -> str:
-    """Return the name of a rule's PodDisruptionBudget: that of its chart, or else one of Ebbtide.
+    """Return the name of a rule's PodDisruptionBudget: the chart's name, or else Ebbtide's.
 
-    A chart often names its budget as its workload, and would delete ours with it. The ending says which field the
-    budget sets: the former owner of the other field would keep it, and no budget may have both.
+    A chart often names its budget like its workload, and would delete Ebbtide's budget with its own. The suffix differs
+    by the field that the budget sets: the former owner of the other field would keep it, and no budget may have both.
     """
     return rule.budget or (f"ebbtide-{name}" if rule.has_scale else f"ebbtide-{name}.pods")
 

@@ -10,14 +10,15 @@ from collections.abc import Mapping
 from typing import Annotated, ClassVar, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, Strict, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, Strict
 
 from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings
+from ebbtide.settings.sections.grammar import not_both, text, text_schema
 from ebbtide.settings.sections.serving.access import HeaderText, logins_are_secret
 from ebbtide.settings.sections.serving.routes import HeaderName
 from ebbtide.settings.sections.types import Name
-from ebbtide.units.addresses import leads_to_itself
+from ebbtide.text.addresses import leads_to_itself
 
 HTTPS = 443
 SECRET_KEY: Mapping[str, str] = {"slack": "url", "webhook": "url", "email": "password", "pagerduty": "routingKey"}
@@ -32,23 +33,10 @@ _ROLE = r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]{1,512}$"
 _REMOTE_EXAMPLE = "https://mimir.example.com/api/v1/push"
 
 
-def _address(value: object) -> str:
-    if not isinstance(value, str) or re.fullmatch(_ADDRESS, value) is None:
-        raise wanted("monitoring.email-form", "an e-mail address", example="oncall@example.com")
-    return value
-
-
 def _smarthost(value: object) -> str:
     if not isinstance(value, str) or re.fullmatch(_SMARTHOST, value) is None or port_of(value) > 65_535:
         expected = "the mail server, a host and a port"
         raise wanted("monitoring.smarthost-form", expected, example="smtp.example.com:587")
-    return value
-
-
-def _role(value: object) -> str:
-    if not isinstance(value, str) or re.fullmatch(_ROLE, value) is None:
-        expected = "the ARN of a role of AWS"
-        raise wanted("monitoring.role-form", expected, example="arn:aws:iam::123456789012:role/remote-write")
     return value
 
 
@@ -74,11 +62,13 @@ def port_of(host_and_port: str) -> int:
 
 
 _Port: TypeAlias = Annotated[int, Strict(), Field(ge=1, le=65_535)]
-_Address: TypeAlias = Annotated[str, BeforeValidator(_address), WithJsonSchema({"type": "string", "pattern": _ADDRESS})]
-_Smarthost: TypeAlias = Annotated[
-    str, BeforeValidator(_smarthost), WithJsonSchema({"type": "string", "pattern": _SMARTHOST})
+_Address: TypeAlias = Annotated[
+    str, *text(_ADDRESS, "monitoring.email-form", "an e-mail address", "oncall@example.com")
 ]
-_RoleArn: TypeAlias = Annotated[str, BeforeValidator(_role), WithJsonSchema({"type": "string", "pattern": _ROLE})]
+_Smarthost: TypeAlias = Annotated[str, BeforeValidator(_smarthost), text_schema(_SMARTHOST)]
+_RoleArn: TypeAlias = Annotated[
+    str, *text(_ROLE, "monitoring.role-form", "the ARN of a role of AWS", "arn:aws:iam::123456789012:role/remote-write")
+]
 
 
 class Slack(Settings):
@@ -175,16 +165,13 @@ class Alerts(Settings):
     )
 
 
-def _one_proof(secret: str | None, role: str | None) -> None:
-    if secret is not None and role is not None:
-        raise wanted("monitoring.remote-both", "secret or role, not both", at="role", example="secret: mimir")
-
-
 class RemoteWrite(Settings):
     """An additional store for samples, beyond the retention."""
 
     checks: ClassVar[tuple[Check, ...]] = (
-        Check(("secret", "role"), _one_proof),
+        not_both(
+            "secret", "role", "monitoring.remote-both", "secret or role, not both", found="", example="secret: mimir"
+        ),
         Check(("headers",), logins_are_secret),
     )
 

@@ -39,7 +39,7 @@ class OpenDate(Settings):
     @model_validator(mode="before")
     @classmethod
     def _date_alone(cls, value: Any) -> Any:
-        """Parsed here, so that a fault of a plain date is located at the entry and not at a key that the file does not
+        """Parse a plain date here, so that its fault is located at the entry and not at a key that the file does not
         have.
         """
         complete = isinstance(value, Mapping | OpenDate)
@@ -143,7 +143,7 @@ class BusinessHoursSettings(Settings):
         )
 
     def _dated(self, opened: Mapping[date, Sequence[tuple[int, int]] | None]) -> Iterator[DatedInterval]:
-        """Return the dates with their own hours, and those whose weekday has none."""
+        """Yield the intervals of dates with their own hours, and of dates whose weekday has none."""
         works = {interval.weekday for interval in self.week}
         for day, intervals in opened.items():
             if intervals is None and works and day.weekday() not in works:

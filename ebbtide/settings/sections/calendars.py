@@ -33,7 +33,7 @@ def parse_timezone(value: object) -> str:
 
 def _meant(text: str) -> list[str]:
     """Suggest zones. Cities come first: people forget the continent more often than the city. Only the city is compared
-    for typos, since a shared continent says nothing: `Asia/Bangalore` is not `Asia/Singapore`.
+    for typos, since a shared continent is no evidence: `Asia/Bangalore` is not `Asia/Singapore`.
     """
     name = text.replace(" ", "_").casefold()
     continent, _, city = name.rpartition("/")
@@ -85,7 +85,7 @@ _ELSEWHERE = {
 """Zones of cities and abbreviations that the IANA database does not name."""
 
 
-YEARS_AHEAD = 2  # stacks are brought up more often than this
+YEARS_AHEAD = 2  # stacks are updated more often than this
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +99,15 @@ NO_CALENDAR = HolidayList(frozenset(), None)
 
 
 def coming_years() -> tuple[int, ...]:
-    """Return the years of a list by default: this one and the next two."""
+    """Return the default years of a list: this year and the next two."""
     this_year = datetime.now(UTC).year
     return tuple(range(this_year, this_year + YEARS_AHEAD + 1))
 
 
 @cache
 def holiday_list(country: str, subdivision: str | None, years: Sequence[int]) -> HolidayList:
-    """Return all public holidays of the years, including substitute days, and the weekend days that are worked for
-    them.
+    """Return all public holidays of the years, including substitute days, and the weekend days that are worked in
+    exchange.
     """
     calendar = holidays.country_holidays(country, subdiv=subdivision, years=years)
     last_year = min(max(years), calendar.end_year)
@@ -135,8 +135,8 @@ def _countries() -> dict[str, list[str]]:
 
 
 def _codes_by_name() -> dict[str, str]:
-    """Return the code of each country with a calendar by its name. Codes are no basis for suggestions: they differ by
-    one letter.
+    """Return the codes of countries with a calendar by country name. Codes are no basis for suggestions: they differ
+    by one letter.
     """
     return {name.casefold(): codes[0] for name, *codes in COUNTRIES.values()}
 

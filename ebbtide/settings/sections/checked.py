@@ -35,7 +35,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, validate_by_name=True)
 
     instead_of: ClassVar[dict[str, str]] = {}
-    """Keys that are refused with more to say than "unknown": planned ones, and ones that live elsewhere."""
+    """Keys that are refused with a better hint than "unknown": planned keys, and keys that belong elsewhere."""
 
     checks: ClassVar[tuple[Check, ...]] = ()
     """Rules between fields."""

@@ -11,13 +11,14 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, ClassVar, TypeAlias
 
-from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
+from pydantic import BeforeValidator, Field, Strict
 
 from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings
+from ebbtide.settings.sections.grammar import choice, exactly_one, text_schema
 from ebbtide.settings.sections.pods.aws import parse_bucket
-from ebbtide.settings.sections.pods.env import ObjectName, one_kind
-from ebbtide.settings.sections.types import PositiveDuration, acted_on
+from ebbtide.settings.sections.pods.env import ObjectName
+from ebbtide.settings.sections.types import PositiveDuration
 
 CHECKPOINTS_ENV = "EBBTIDE_CHECKPOINTS"
 """Variable with the location of checkpoints for the jobs' library, as JSON."""
@@ -30,7 +31,7 @@ _STORE = r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9!_.*'()-]+)*/*$"
 _SAFE_PART = r"[A-Za-z0-9!_.*'()-]+"
 """Source: Amazon S3 user guide, "Naming Amazon S3 objects": safe characters."""
 _LONGEST_PREFIX = 512
-"""Part of the 1,024 bytes of a key; customer, pool, job and attempt need the others."""
+"""Part of the 1,024 bytes of a key; customer, pool, job and attempt need the rest."""
 
 
 class Interruptible(StrEnum):
@@ -56,11 +57,7 @@ def _store(value: object) -> str:
     return "/".join(["s3:/", parse_bucket(bucket), *parts])
 
 
-Store: TypeAlias = Annotated[str, BeforeValidator(_store), WithJsonSchema({"type": "string", "pattern": _STORE})]
-
-
-def _one_store(store: object, claim: object) -> None:
-    one_kind("checkpoints", "{ store: s3://acme-checkpoints }", store=store, claim=claim)
+Store: TypeAlias = Annotated[str, BeforeValidator(_store), text_schema(_STORE)]
 
 
 def _saved_before_the_next(every: timedelta, save_within: timedelta) -> None:
@@ -73,7 +70,7 @@ class CheckpointSettings(Settings):
     """Checkpoints of a pool's jobs, so that an interrupted job resumes."""
 
     checks: ClassVar[tuple[Check, ...]] = (
-        Check(("store", "claim"), _one_store),
+        exactly_one("store", "claim", of="checkpoints", example="{ store: s3://acme-checkpoints }"),
         Check(("every", "save_within"), _saved_before_the_next),
     )
 
@@ -110,7 +107,7 @@ class CheckpointSettings(Settings):
         description="with required: longest time until a job opens its checkpoint, for jobs that load data first",
         examples=["10m"],
     )
-    interruptible: Annotated[Interruptible, *acted_on(*Interruptible, planned={})] = Field(
+    interruptible: Annotated[Interruptible, *choice(*Interruptible, planned={})] = Field(
         default=Interruptible.IN_WINDOW,
         description="when a worker may be evicted: in the disruption window, one at a time, or always, "
         "including business hours",

@@ -19,17 +19,18 @@ from ebbtide.settings.sections.eks_versions import (
     kube_proxy_follows,
 )
 from ebbtide.settings.sections.existing import (
+    CONTEXT_IS_NAMED,
     ClusterId,
     ContextName,
     NodeLabels,
     NodePoolName,
-    context_is_named,
     node_pools_have_sets,
     shapes_have_selectors,
 )
+from ebbtide.settings.sections.grammar import choice
 from ebbtide.settings.sections.node_groups import PROVISIONERS
 from ebbtide.settings.sections.shapes import NodeSetShape
-from ebbtide.settings.sections.types import Positive, RetentionDays, ShortName, Zone, acted_on
+from ebbtide.settings.sections.types import Positive, RetentionDays, ShortName, Zone
 from ebbtide.settings.sections.zones import one_way_of_naming
 
 
@@ -76,12 +77,12 @@ class ClusterSettings(Settings):
         Check(("admins", "viewers"), viewers_are_no_admins),
         Check(("version", "add_on_versions"), kube_proxy_follows),
         Check(("version", "add_on_versions"), add_ons_of_a_newer_version),
-        Check(("kind", "context"), context_is_named),
+        CONTEXT_IS_NAMED,
         Check(("node_selectors", "node_shapes"), shapes_have_selectors),
         Check(("node_selectors", "node_pools"), node_pools_have_sets),
     )
 
-    kind: Annotated[ClusterKind, *acted_on("eks", "existing", planned={})] = Field(
+    kind: Annotated[ClusterKind, *choice("eks", "existing", planned={})] = Field(
         default=ClusterKind.EKS,
         description="eks: this stack creates the cluster with network and nodes; existing: an existing cluster",
         examples=["existing"],
@@ -115,7 +116,7 @@ class ClusterSettings(Settings):
         "their disruption budgets, so that Karpenter moves pods outside business hours only",
         examples=["{ flexible: [general], gpu: [gpu] }"],
     )
-    ray_operator: Annotated[RayOperatorSource, *acted_on(*RayOperatorSource, planned={})] = Field(
+    ray_operator: Annotated[RayOperatorSource, *choice(*RayOperatorSource, planned={})] = Field(
         default=RayOperatorSource.BUNDLED,
         description="for kind existing: bundled: the stack brings KubeRay's operator with its Ray clusters; "
         "existing: an existing operator also serves them",

@@ -17,25 +17,25 @@ from ebbtide.settings.sections.checked import Settings
 from ebbtide.settings.sections.types import Count
 from ebbtide.vocabulary.labels import PREFIX
 
-MOST_TAGS = 39  # AWS takes 50; ours are six at most, and EKS and the drivers of Kubernetes add up to eight
+MOST_TAGS = 39  # AWS allows 50; Ebbtide adds up to six, and EKS and Kubernetes' drivers add up to eight
 
 # Reserved prefixes and keys, with their owners. Case is ignored, as by IAM.
-_BY_AWS: Mapping[str, str] = {"aws:": "AWS keeps that beginning for itself"}
-_OF_DRIVERS = "Kubernetes' drivers and Ebbtide set tags with that beginning"
+_BY_AWS: Mapping[str, str] = {"aws:": "AWS reserves that prefix"}
+_OF_DRIVERS = "Kubernetes' drivers and Ebbtide set tags with that prefix"
 _FOR_A_CUSTOMER: Mapping[str, str] = {
     **_BY_AWS,
     PREFIX: "Ebbtide sets its own tags with that prefix",
-    "eks:": "EKS sets tags with that beginning",
+    "eks:": "EKS sets tags with that prefix",
     "kubernetes.io/": _OF_DRIVERS,
-    "k8s.io/": "the autoscaler finds its groups by tags with that beginning",
+    "k8s.io/": "the autoscaler finds its groups by tags with that prefix",
     "ebs.csi.aws.com/": _OF_DRIVERS,
     "node.k8s.amazonaws.com/": _OF_DRIVERS,
     "cluster.k8s.amazonaws.com/": _OF_DRIVERS,
 }
-_OF_VOLUMES = "the driver of volumes sets it itself, and does not start with it in its settings"
+_OF_VOLUMES = "the volume driver sets it itself, and does not start if its settings contain it"
 _WHOLE: Mapping[str, str] = {
-    "Name": "Ebbtide names its resources with it, and IAM takes no second one in other capitals",
-    "KubernetesCluster": "Kubernetes' drivers know their cluster by it",
+    "Name": "Ebbtide names its resources with it, and IAM refuses a second one that differs only in case",
+    "KubernetesCluster": "Kubernetes' drivers identify their cluster by it",
     "CSIVolumeName": _OF_VOLUMES,
     "CSIVolumeSnapshotName": _OF_VOLUMES,
 }
@@ -80,9 +80,9 @@ def _twins(keys: Iterable[str]) -> Iterator[PydanticCustomError]:
     for key in keys:
         first_key = first.setdefault(key.lower(), key)
         if first_key != key:
-            expected, actual = "keys that differ in more than capitals", f"the key {show(key)} beside {show(first_key)}"
+            expected, actual = "keys that differ in more than case", f"the key {show(key)} next to {show(first_key)}"
             yield wanted(
-                "tag-key.same-but-for-capitals", expected, found=actual, hint="IAM takes them for one key", at=key
+                "tag-key.same-but-for-capitals", expected, found=actual, hint="IAM treats them as one key", at=key
             )
 
 

@@ -16,7 +16,8 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings, each_once
-from ebbtide.units.addresses import unmapped
+from ebbtide.settings.sections.grammar import text_schema
+from ebbtide.text.addresses import unmapped
 
 METADATA = (ip_network("169.254.169.254/32"), ip_network("fd00:ec2::254/128"))
 """Instance metadata, which has the node's credentials. Never allowed for pods, whatever a file says."""
@@ -35,7 +36,7 @@ def _parse_proxy(value: object) -> str:
     """An invalid value is never shown: it may contain a password, with or without a scheme."""
     text = value if isinstance(value, str) else ""
     if "@" in text:
-        hint = "it would be readable in every pod; let the proxy know the cluster by its addresses"
+        hint = "it would be readable in every pod; let the proxy identify the cluster by its addresses"
         raise wanted(
             "proxy.login", "a proxy without a login", found="one with a login", example=_PROXY_EXAMPLE, hint=hint
         )
@@ -89,7 +90,7 @@ def _parse_pem(value: object) -> str:
             "certificates.private-key",
             "certificates only",
             found="a private key",
-            hint="take it out, and consider it known",
+            hint="remove it, and consider it compromised",
         )
     if len(text.encode()) > _MOST_PEM_BYTES:
         expected = f"at most {_MOST_PEM_BYTES} bytes, which a ConfigMap holds"
@@ -103,7 +104,7 @@ def _parse_pem(value: object) -> str:
 @cache
 def authorities(pem: str) -> frozenset[str]:
     """Return the organisations, or else the names, of the authorities in a bundle; none if it is unreadable."""
-    import ssl  # here, because almost no stack file holds a bundle
+    import ssl  # imported here, since few stack files have a bundle
 
     blocks = _PEM_BLOCK.findall(pem)  # comments between them may hold any letters
     if not blocks or len(blocks) < pem.count(_PEM_MARK):
@@ -133,14 +134,10 @@ def _noproxy_needs_a_proxy(http: str | None, https: str | None, direct: tuple[st
 
 
 _PATTERN = r"^https?://[^@\s/]+/?$"
-_Proxy: TypeAlias = Annotated[
-    str, BeforeValidator(_parse_proxy), WithJsonSchema({"type": "string", "pattern": _PATTERN})
-]
+_Proxy: TypeAlias = Annotated[str, BeforeValidator(_parse_proxy), text_schema(_PATTERN)]
 _Direct: TypeAlias = Annotated[str, BeforeValidator(_parse_direct), WithJsonSchema({"type": "string"})]
-_Range: TypeAlias = Annotated[
-    str, BeforeValidator(_parse_range), WithJsonSchema({"type": "string", "pattern": r"^[0-9a-fA-F.:]+(/\d{1,3})?$"})
-]
-_Pem: TypeAlias = Annotated[str, BeforeValidator(_parse_pem), WithJsonSchema({"type": "string", "pattern": _PEM_MARK})]
+_Range: TypeAlias = Annotated[str, BeforeValidator(_parse_range), text_schema(r"^[0-9a-fA-F.:]+(/\d{1,3})?$")]
+_Pem: TypeAlias = Annotated[str, BeforeValidator(_parse_pem), text_schema(_PEM_MARK)]
 
 
 class EgressSettings(Settings):

@@ -1,4 +1,4 @@
-"""Kubernetes versions of a cluster, and how long each costs the usual price.
+"""Kubernetes versions of a cluster, and the end of each one's standard support.
 
 The cluster autoscaler simulates the scheduler of one Kubernetes minor, so a version is supported once an autoscaler
 release for it is known: `components.cluster.autoscaler_settings` names one per version,
@@ -8,8 +8,8 @@ names all of these.
 EKS upgrades a control plane by one minor at a time, and never back. After standard support a cluster either costs six
 times as much per hour (extended support) or EKS upgrades it on a day that EKS chooses.
 
-Versions of add-ons are EKS': the software's version and a build number (`v1.12.1-eksbuild.2`). The software's version
-alone is refused, as EKS would an hour later.
+Versions of add-ons have EKS' form: the software's version and a build number (`v1.12.1-eksbuild.2`). A version without
+the build number is refused, as EKS would refuse it an hour later.
 """
 
 import re
@@ -21,6 +21,7 @@ from typing import Annotated, TypeAlias
 from pydantic import BeforeValidator, WithJsonSchema
 
 from ebbtide.settings.file.problems import did_you_mean, wanted
+from ebbtide.settings.sections.grammar import text
 
 STANDARD_SUPPORT_UNTIL: Mapping[str, date] = {
     "1.33": date(2026, 7, 29),
@@ -39,7 +40,7 @@ UNSET_VERSION = "1.35"
 
 _MINOR = re.compile(r"v?(\d+)\.(\d+)(\.\d+)?(-.*)?")
 _NEWER = r"^1\.(3[7-9]|[4-9]\d)$"
-"""Versions after the last of the table."""
+"""Versions newer than the table."""
 
 
 UNKNOWN_VERSION = "kubernetes-version.unknown"
@@ -101,7 +102,7 @@ class AddOn(StrEnum):
     NODE_MONITORING_AGENT = "eks-node-monitoring-agent"
 
 
-VERSION = r"^v\d+\.\d+\.\d+-eksbuild\.\d+$"
+_VERSION = r"^v\d+\.\d+\.\d+-eksbuild\.\d+$"
 _EXAMPLE = "v1.12.1-eksbuild.2"
 _NAMES = tuple(add_on.value for add_on in AddOn)
 
@@ -113,17 +114,8 @@ def parse_add_on(value: object) -> AddOn:
     raise wanted("add-on.name", "the name of an add-on", found=f"the key {value!r}", example=AddOn.COREDNS, hint=hint)
 
 
-def parse_add_on_version(value: object) -> str:
-    if not isinstance(value, str) or re.fullmatch(VERSION, value) is None:
-        hint = "aws eks describe-addon-versions lists what a cluster version takes"
-        raise wanted(
-            "add-on.version", "a version of the add-on with its build, as EKS writes it", example=_EXAMPLE, hint=hint
-        )
-    return value
-
-
 def kube_proxy_follows(version: str, versions: Mapping[AddOn, str]) -> None:
-    """It must not be newer than the API server, and an old one leaves the version skew that Kubernetes allows."""
+    """kube-proxy must not be newer than the API server, and an old one exceeds the version skew that is allowed."""
     kube_proxy = versions.get(AddOn.KUBE_PROXY)
     if kube_proxy is not None and not kube_proxy.startswith(f"v{version}."):
         raise wanted(
@@ -137,7 +129,7 @@ def kube_proxy_follows(version: str, versions: Mapping[AddOn, str]) -> None:
 
 
 def add_ons_of_a_newer_version(version: str, versions: Mapping[AddOn, str]) -> None:
-    """The tables of this release do not have them."""
+    """The tables of this release have no add-ons for a newer version."""
     missing = [add_on.value for add_on in AddOn if add_on not in versions]
     if is_newer(version) and missing:
         raise wanted(
@@ -163,5 +155,12 @@ AddOnName: TypeAlias = Annotated[
     WithJsonSchema({"type": "string", "enum": list(_NAMES)}),
 ]
 AddOnVersion: TypeAlias = Annotated[
-    str, BeforeValidator(parse_add_on_version), WithJsonSchema({"type": "string", "pattern": VERSION})
+    str,
+    *text(
+        _VERSION,
+        "add-on.version",
+        "a version of the add-on with its build, as EKS writes it",
+        _EXAMPLE,
+        hint="aws eks describe-addon-versions lists what a cluster version takes",
+    ),
 ]

@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network
 from typing import Annotated, TypeAlias
 
-from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
+from pydantic import BeforeValidator, Field, Strict
 
 from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings
+from ebbtide.settings.sections.grammar import text, text_schema
 from ebbtide.settings.sections.pods.env import ObjectName
 from ebbtide.settings.sections.pods.pod import LabelKey
 from ebbtide.settings.sections.pods.probes import PortName, PortNumber
@@ -27,13 +28,6 @@ _NO_END = ("/..", "/.")
 TLS_PORT = 443
 
 
-def _host(value: object) -> str:
-    if not isinstance(value, str) or re.fullmatch(HOST, value) is None or re.fullmatch(r"[0-9.]+", value):
-        expected = "a DNS name in lower case, of which the first part may be *"
-        raise wanted("ingress.host", expected, example="api.example.com")
-    return value
-
-
 def _path(value: object) -> str:
     """Accept a path that the API server accepts as a prefix."""
     text = value if isinstance(value, str) else ""
@@ -42,13 +36,6 @@ def _path(value: object) -> str:
         expected = "the beginning of a URL's path: from /, without // and /../, a query or spaces"
         raise wanted("ingress.path", expected, example="/api")
     return text
-
-
-def _certificate(value: object) -> str:
-    if not isinstance(value, str) or re.fullmatch(CERTIFICATE, value) is None:
-        example = "arn:aws:acm:us-east-1:123456789012:certificate/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
-        raise wanted("expose.certificate", "the ARN of a certificate in AWS Certificate Manager", example=example)
-    return value
 
 
 def _source(value: object) -> str:
@@ -62,12 +49,27 @@ def _source(value: object) -> str:
     return str(block)
 
 
-Host: TypeAlias = Annotated[str, BeforeValidator(_host), WithJsonSchema({"type": "string", "pattern": HOST})]
-UrlPath: TypeAlias = Annotated[str, BeforeValidator(_path), WithJsonSchema({"type": "string", "pattern": "^/"})]
-Certificate: TypeAlias = Annotated[
-    str, BeforeValidator(_certificate), WithJsonSchema({"type": "string", "pattern": CERTIFICATE})
+Host: TypeAlias = Annotated[
+    str,
+    *text(
+        HOST,
+        "ingress.host",
+        "a DNS name in lower case, of which the first part may be *",
+        "api.example.com",
+        unless="[0-9.]+",
+    ),
 ]
-Source: TypeAlias = Annotated[str, BeforeValidator(_source), WithJsonSchema({"type": "string", "pattern": _RANGE})]
+UrlPath: TypeAlias = Annotated[str, BeforeValidator(_path), text_schema("^/")]
+Certificate: TypeAlias = Annotated[
+    str,
+    *text(
+        CERTIFICATE,
+        "expose.certificate",
+        "the ARN of a certificate in AWS Certificate Manager",
+        "arn:aws:acm:us-east-1:123456789012:certificate/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9",
+    ),
+]
+Source: TypeAlias = Annotated[str, BeforeValidator(_source), text_schema(_RANGE)]
 
 
 class Ingress(Settings):

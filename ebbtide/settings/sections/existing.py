@@ -1,6 +1,6 @@
 """Existing clusters: which keys apply to them, which to EKS, and the nodes of their pods.
 
-Keys without effect are refused: the author of `version` beside `kind: existing` expects an upgrade. Only the presence
+Keys without effect are refused: the author of `version` next to `kind: existing` expects an upgrade. Only the presence
 of a key counts, so the raw file is checked.
 
 Nodes of an existing cluster have their owner's labels. `nodeSelectors` names sets of nodes by them: `fixed`, `flexible`
@@ -17,6 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.file.problems import Finding, Location, all_of, did_you_mean, show, value_at, wanted
+from ebbtide.settings.sections.grammar import needed_with, text
 
 CLUSTER = "ebbtide:cluster"
 REDIS = "ebbtide:redis"
@@ -26,16 +27,17 @@ ON_EXISTING = ("context", "clusterId", "nodeSelectors", "nodeShapes", "nodePools
 """Keys of the cluster's section for existing clusters only."""
 
 _MADE_BY_OTHERS: Mapping[str, str] = {
-    "ebbtide:network": "so is its network",
-    "ebbtide:nodeGroups": "so are its nodes; cluster.nodeSelectors and cluster.nodeShapes describe them",
+    "ebbtide:network": "its network exists too",
+    "ebbtide:nodeGroups": "its nodes exist too; cluster.nodeSelectors and cluster.nodeShapes describe them",
     "ebbtide:costs": "what its nodes cost is not known, and it has no AWS resources to tag",
 }
 _NOT_HERE = "no such key, since the cluster exists"
 
 LABEL_PREFIX = r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?"
 LABEL_NAME = r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
-NODE_POOL = r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?"
-_UID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_CONTEXT = r"^\S{1,253}$"
+_NODE_POOL = r"^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$"
+_UID = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
 
 
 def parse_labels(value: object) -> dict[str, str]:
@@ -66,31 +68,7 @@ def _label_faults(key: str, value: object) -> Iterator[PydanticCustomError]:
         )
 
 
-def parse_context(value: object) -> str:
-    """Accept the name of a kubeconfig's context; clouds use colons, slashes and @ in it."""
-    if not isinstance(value, str) or re.fullmatch(r"[^\s\x00-\x1f]{1,253}", value) is None:
-        raise wanted("context.form", "the name of a context of your kubeconfig", example="onprem-gpu", hint=_CONTEXTS)
-    return value
-
-
-def parse_node_pool(value: object) -> str:
-    """Accept a name that is also a label's value: Karpenter labels a node with its NodePool."""
-    if not isinstance(value, str) or re.fullmatch(NODE_POOL, value) is None:
-        expected = "the name of a NodePool: at most 63 lower-case letters, digits, hyphens and dots"
-        raise wanted("node-pools.name", expected, example="general")
-    return value
-
-
 _CONTEXTS = "kubectl config get-contexts lists them"
-
-
-def parse_cluster_id(value: object) -> str:
-    if not isinstance(value, str) or re.fullmatch(_UID, value) is None:
-        example = "3f1c2a9e-6b0d-4c57-9f5e-0a4d8c7b6e21"
-        raise wanted(
-            "cluster-id.form", "the UID of the namespace kube-system", example=example, hint="ebbtide probe prints it"
-        )
-    return value
 
 
 NodeLabels: TypeAlias = Annotated[
@@ -106,29 +84,50 @@ NodeLabels: TypeAlias = Annotated[
     ),
 ]
 ContextName: TypeAlias = Annotated[
-    str, BeforeValidator(parse_context), WithJsonSchema({"type": "string", "pattern": r"^\S{1,253}$"})
+    str,
+    *text(
+        _CONTEXT,
+        "context.form",
+        "the name of a context of your kubeconfig",
+        "onprem-gpu",
+        hint=_CONTEXTS,
+        unless=r".*[\x00-\x1f].*",
+    ),
 ]
+"""Clouds use colons, slashes and @ in it."""
 NodePoolName: TypeAlias = Annotated[
-    str, BeforeValidator(parse_node_pool), WithJsonSchema({"type": "string", "pattern": f"^{NODE_POOL}$"})
+    str,
+    *text(
+        _NODE_POOL,
+        "node-pools.name",
+        "the name of a NodePool: at most 63 lower-case letters, digits, hyphens and dots",
+        "general",
+    ),
 ]
+"""It is also a label's value: Karpenter labels a node with its NodePool."""
 ClusterId: TypeAlias = Annotated[
-    str, BeforeValidator(parse_cluster_id), WithJsonSchema({"type": "string", "pattern": f"^{_UID}$"})
+    str,
+    *text(
+        _UID,
+        "cluster-id.form",
+        "the UID of the namespace kube-system",
+        "3f1c2a9e-6b0d-4c57-9f5e-0a4d8c7b6e21",
+        hint="ebbtide probe prints it",
+    ),
 ]
 
 
-def context_is_named(kind: str, context: str | None) -> None:
-    """The current context is never used: it is the one its owner used last."""
-    if kind == EXISTING and context is None:
-        raise wanted(
-            "context.missing", "the context of your kubeconfig", example="onprem-gpu", hint=_CONTEXTS, at="context"
-        )
+CONTEXT_IS_NAMED = needed_with(
+    "context", "kind", EXISTING, "context.missing", "the context of your kubeconfig", "onprem-gpu", hint=_CONTEXTS
+)
+"""The kubeconfig's current context is never used: it is the one that its user used last."""
 
 
 def shapes_have_selectors(selectors: Mapping[str, object], shapes: Mapping[str, object]) -> None:
     faults = [
         wanted(
             "nodes.unknown",
-            "a name in cluster.nodeSelectors, which says which nodes these are",
+            "a name in cluster.nodeSelectors, which selects these nodes",
             found=repr(name),
             example=next(iter(selectors), "nodeSelectors: { flexible: { pool: batch } }"),
             hint=did_you_mean(name, tuple(selectors)),

@@ -13,7 +13,7 @@ _RANGE = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?")
 def types_of_families(group: Mapping[str, Any], region: str) -> list[str]:
     """Return the types with a price in the region; none if the keys are missing or invalid.
 
-    Bare-metal machines start slowly and are only taken by name.
+    Bare-metal machines start slowly and are used only if named.
     """
     families, size = group.get("families"), _RANGE.fullmatch(str(group.get("cpu")))
     if not isinstance(families, list | tuple) or size is None:
@@ -45,7 +45,7 @@ def families_name_the_types(families: Sequence[str], cpu: str, types: Sequence[s
     if not families or size is None:
         raise wanted(
             "node-group.families",
-            "families and a range of cpu beside each other",
+            "both families and a range of cpu",
             found=f"families {list(families)}, cpu {cpu or 'missing'}",
             example="families: [m7i, m6i], cpu: 4-32",
         )

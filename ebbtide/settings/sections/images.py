@@ -7,10 +7,11 @@ an error, and the other keys set them for the images that Ebbtide bundles.
 import re
 from typing import Annotated, TypeAlias
 
-from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
+from pydantic import BeforeValidator, Field, Strict
 
 from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Settings, each_once
+from ebbtide.settings.sections.grammar import text, text_schema
 from ebbtide.settings.sections.types import Image
 
 DIGEST = "@sha256:"
@@ -25,24 +26,22 @@ def _parse_registry(value: object) -> str:
         hint = "leave out the scheme" if "://" in text else ""
         if "@" in text:  # not shown: a password may precede the sign
             raise wanted(
-                "registry.login", "a registry", found="an address with a login", hint="logins belong into pull secrets"
+                "registry.login", "a registry", found="an address with a login", hint="logins belong in pull secrets"
             )
         raise wanted("registry.form", "a registry, with a path if need be", example="mirror.example.com/hub", hint=hint)
     return value
 
 
-def _parse_secret_name(value: object) -> str:
-    if not isinstance(value, str) or re.fullmatch(_OBJECT_NAME, value) is None:
-        hint = "only the name: the secret itself is made with kubectl create secret docker-registry"
-        raise wanted("pull-secret.name", "the name of a Kubernetes Secret", example="regcred", hint=hint)
-    return value
-
-
-_Registry: TypeAlias = Annotated[
-    str, BeforeValidator(_parse_registry), WithJsonSchema({"type": "string", "pattern": _REGISTRY})
-]
+_Registry: TypeAlias = Annotated[str, BeforeValidator(_parse_registry), text_schema(_REGISTRY)]
 _SecretName: TypeAlias = Annotated[
-    str, BeforeValidator(_parse_secret_name), WithJsonSchema({"type": "string", "pattern": _OBJECT_NAME})
+    str,
+    *text(
+        _OBJECT_NAME,
+        "pull-secret.name",
+        "the name of a Kubernetes Secret",
+        "regcred",
+        hint="only the name: the secret itself is made with kubectl create secret docker-registry",
+    ),
 ]
 
 

@@ -7,8 +7,8 @@ Deliberately missing: `ttlSecondsAfterFinished`, since it deletes a Job that Pul
 it again; and a grace period, since evictions are refused and a deletion is meant to end the job.
 
 Cron expressions have five fields and are read as the API server reads them (robfig/cron, `ParseStandard`), so that a
-slip has one message with file and line. Differences from the cron of a host: Sunday is 0 and never 7, and no field may
-name a zone. Kubernetes accepts a day that no month has, and such a CronJob never runs; it is refused here.
+mistake has one message with file and line. Differences from the cron of a host: Sunday is 0 and never 7, and no field
+may name a zone. Kubernetes accepts a day that no month has, and such a CronJob never runs; it is refused here.
 """
 
 import re
@@ -16,16 +16,17 @@ from datetime import date, timedelta
 from enum import StrEnum
 from typing import Annotated, ClassVar, NamedTuple, TypeAlias
 
-from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
+from pydantic import BeforeValidator, Field, Strict
 
 from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.calendars import parse_timezone
 from ebbtide.settings.sections.checked import Check, Settings
+from ebbtide.settings.sections.grammar import text_schema
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.pods.probes import Probes
 from ebbtide.settings.sections.pods.volumes import no_claims
 from ebbtide.settings.sections.types import Count, Positive, PositiveDuration
-from ebbtide.units.durations import format_duration
+from ebbtide.text.durations import format_duration
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
@@ -64,7 +65,7 @@ def parse_cron(value: object) -> str:
             expected = f"a {field.name} from {field.least} to {field.most}: *, numbers, ranges, lists and steps"
             raise wanted("cron.field", expected, found=repr(text), example=_EXAMPLE, hint=hint)
     _, _, days, months, _ = values
-    # With a weekday named, a day of either kind will do.
+    # If the expression names a weekday, either kind of day suffices.
     if _any(parts[4]) and not any(day <= _LONGEST[month - 1] for day in days for month in months):
         raise wanted("cron.never", "a day that one of its months has, or it never runs", example=_EXAMPLE)
     return " ".join(parts)
@@ -96,7 +97,7 @@ def cron_times(expression: str) -> CronTimes:
 
 
 def _any(text: str) -> bool:
-    """True for an open field. As in robfig/cron, a step above 1 is not open."""
+    """True for a field without a restriction. As in robfig/cron, a step above 1 is a restriction."""
     return any(part in ("*", "?", "*/1", "?/1") for part in text.split(","))
 
 
@@ -133,9 +134,7 @@ def _number(text: str, field: _Field) -> int | None:
     return field.least + field.words.index(text.lower()) if text.lower() in field.words else None
 
 
-Cron: TypeAlias = Annotated[
-    str, BeforeValidator(parse_cron), WithJsonSchema({"type": "string", "pattern": r"^\s*\S+(\s+\S+){4}\s*$"})
-]
+Cron: TypeAlias = Annotated[str, BeforeValidator(parse_cron), text_schema(r"^\s*\S+(\s+\S+){4}\s*$")]
 
 
 _LEAST_START = timedelta(seconds=10)
@@ -173,7 +172,7 @@ class JobSettings(PodSettings):
     instead_of: ClassVar[dict[str, str]] = {
         "keepFor": _KEPT,
         "ttlSecondsAfterFinished": _KEPT,
-        "longestJob": "the key is longestRun here: it ends the job, while longestJob is the grace of a worker",
+        "longestJob": "the key is longestRun here: it ends the job, while longestJob is the grace period of a worker",
         "backoffLimit": "the key is retries",
         "activeDeadlineSeconds": "the key is longestRun",
     }
@@ -201,6 +200,10 @@ class JobSettings(PodSettings):
         default="", description="node group of the pods; default: the cheapest that fits", examples=["flexible"]
     )
 
+    @property
+    def expected_run(self) -> timedelta:
+        return self.longest_run if self.run_takes is None else self.run_takes
+
 
 class Concurrency(StrEnum):
     FORBID = "forbid"
@@ -210,7 +213,7 @@ class Concurrency(StrEnum):
 
 def _time_to_start(within: timedelta | None) -> None:
     if within is not None and within < _LEAST_START:
-        hint = "Kubernetes looks every ten seconds, so with less a run may never start"
+        hint = "Kubernetes checks every ten seconds, so with less time a run may never start"
         raise wanted("start-within.too-short", "at least 10s", example="10m", hint=hint, at="startWithin")
 
 

@@ -7,14 +7,15 @@ from enum import StrEnum
 from typing import Annotated, ClassVar, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
 
 from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.alerting import DEAD_MAN_KEY, TOKEN_KEY, Alerts, RemoteWrite
 from ebbtide.settings.sections.checked import Check, Settings
+from ebbtide.settings.sections.grammar import check_of, choice, needed_with, text, text_schema
 from ebbtide.settings.sections.pods.pod import LabelKey, LabelValue
 from ebbtide.settings.sections.redis import class_name
-from ebbtide.settings.sections.types import Mebibytes, acted_on
+from ebbtide.settings.sections.types import Mebibytes
 from ebbtide.vocabulary.labels import NAMESPACE
 
 PROMETHEUS = "ebbtide-prometheus"
@@ -69,12 +70,6 @@ def _enough(storage: int) -> int:
     return storage
 
 
-def _namespace(value: object) -> str:
-    if not isinstance(value, str) or re.fullmatch(_NAMESPACE, value) is None:
-        raise wanted("monitoring.namespace-form", "the name of a namespace", example="monitoring")
-    return value
-
-
 def _runbooks(address: str) -> str:
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or parts.username:
@@ -87,25 +82,19 @@ def _runbooks(address: str) -> str:
 
 
 _Namespace: TypeAlias = Annotated[
-    str, BeforeValidator(_namespace), WithJsonSchema({"type": "string", "pattern": _NAMESPACE})
+    str, *text(_NAMESPACE, "monitoring.namespace-form", "the name of a namespace", "monitoring")
 ]
 
 
 _Retention: TypeAlias = Annotated[
     timedelta,
     BeforeValidator(_retention),
-    WithJsonSchema({"type": "string", "pattern": _RETENTION}),
+    text_schema(_RETENTION),
     PlainSerializer(lambda span: f"{int(span / timedelta(hours=1))}h", return_type=str, when_used="json"),
 ]
 
 
-def _existing_says_where(prometheus: PrometheusKind, namespace: str | None) -> None:
-    if prometheus is PrometheusKind.EXISTING and namespace is None:
-        expected = "the namespace of Prometheus, which the network policies admit"
-        raise wanted("monitoring.namespace-missing", expected, example="monitoring", at="namespace")
-
-
-def _only_with(field: str, key: str, *kinds: PrometheusKind) -> Check:
+def _only_with(key: str, *kinds: PrometheusKind) -> Check:
     def rule(prometheus: PrometheusKind, value: object) -> None:
         if not value or prometheus in kinds:
             return
@@ -118,38 +107,38 @@ def _only_with(field: str, key: str, *kinds: PrometheusKind) -> Check:
             at=key,
         )
 
-    return Check(("prometheus", field), rule)
+    return check_of(rule, "prometheus", key)
 
 
 _ITS_OWN = {
-    "retention": "a Prometheus that is there has its own",
-    "storage": "a Prometheus that is there has its own",
-    "storageClass": "a Prometheus that is there has its own",
-    "memory": "a Prometheus that is there has its own",
-    "alerts": "alerts go where the Prometheus that is there sends them",
+    "retention": "an existing Prometheus has its own",
+    "storage": "an existing Prometheus has its own",
+    "storageClass": "an existing Prometheus has its own",
+    "memory": "an existing Prometheus has its own",
+    "alerts": "an existing Prometheus has its own receivers",
     "remoteWrite": "configure remote write in the object Prometheus of the existing operator",
 }
-_BUNDLED_ONLY = {
-    "retention": "retention",
-    "storage": "storage",
-    "storage_class": "storageClass",
-    "memory": "memory",
-    "alerts": "alerts",
-    "remote_write": "remoteWrite",
-}
+"""What to do instead, by key of the bundled Prometheus."""
 
 
 class MonitoringSettings(Settings):
     """The Prometheus that monitors the stack."""
 
     checks: ClassVar[tuple[Check, ...]] = (
-        Check(("prometheus", "namespace"), _existing_says_where),
-        *(_only_with(key, key, PrometheusKind.EXISTING) for key in ("namespace", "discovery", "labels")),
-        *(_only_with(key, key, PrometheusKind.EXISTING, PrometheusKind.BUNDLED) for key in ("runbooks", "dashboards")),
-        *(_only_with(field, key, PrometheusKind.BUNDLED) for field, key in _BUNDLED_ONLY.items()),
+        needed_with(
+            "namespace",
+            "prometheus",
+            PrometheusKind.EXISTING,
+            "monitoring.namespace-missing",
+            "the namespace of Prometheus, which the network policies admit",
+            "monitoring",
+        ),
+        *(_only_with(key, PrometheusKind.EXISTING) for key in ("namespace", "discovery", "labels")),
+        *(_only_with(key, PrometheusKind.EXISTING, PrometheusKind.BUNDLED) for key in ("runbooks", "dashboards")),
+        *(_only_with(key, PrometheusKind.BUNDLED) for key in _ITS_OWN),
     )
 
-    prometheus: Annotated[PrometheusKind, *acted_on(*PrometheusKind, planned={})] = Field(
+    prometheus: Annotated[PrometheusKind, *choice(*PrometheusKind, planned={})] = Field(
         default=PrometheusKind.NONE,
         description="none; existing: an existing Prometheus receives scrape jobs and rules; bundled: the stack "
         "brings Prometheus, and Alertmanager if alerts is set",

@@ -3,23 +3,23 @@
 The owner of an existing VPC decides about its gateways, endpoints and logs, so those keys contradict it.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from ipaddress import IPv4Network
 from typing import Annotated, Any, ClassVar, TypeAlias
 
-from pydantic import AfterValidator, BeforeValidator, Field, Strict, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, Strict
 from pydantic_core import PydanticCustomError
 
 from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings
+from ebbtide.settings.sections.grammar import text, text_schema
 from ebbtide.settings.sections.types import ZONE_ID, ZONE_LETTERS, RetentionDays, parse_zone
-from ebbtide.units.addresses import PRIVATE
+from ebbtide.text.addresses import PRIVATE
 
 CALLED: Mapping[str, str] = {
     "ec2": "a node finds its own name; the network and volume add-ons attach interfaces and volumes",
-    "ecr.api": "the node proves who it is to the image registry",
+    "ecr.api": "the node authenticates to the image registry",
     "ecr.dkr": "the node pulls images; their layers come from S3, through the gateway endpoint",
     "eks": "the cluster autoscaler reads what an empty node group would look like",
     "eks-auth": "pods get their roles by Pod Identity",
@@ -30,14 +30,14 @@ CALLED: Mapping[str, str] = {
 """AWS services that nodes and system pods call, which a network without a gateway must still reach.
 
 Source: "Deploy private clusters with limited internet access", awsdocs/amazon-eks-user-guide,
-`latest/ug/clusters/private-clusters.adoc`. Not followed: load balancers have an endpoint there, whose only caller in
-the VPC would be a load balancer controller, and Ebbtide installs none; and the cluster autoscaler's built-in list of
-instance types, from when the autoscaler read a price list on the internet. It asks EC2 since. (Source:
-kubernetes/autoscaler, `cluster-autoscaler/cloudprovider/aws/aws_util.go`.)
+`latest/ug/clusters/private-clusters.adoc`. Two of its points are not followed. It has an endpoint for load balancers,
+whose only caller in the VPC would be a load balancer controller, and Ebbtide installs none. It has the cluster
+autoscaler use its built-in list of instance types, but the autoscaler no longer reads a price list on the internet: it
+asks EC2. (Source: kubernetes/autoscaler, `cluster-autoscaler/cloudprovider/aws/aws_util.go`.)
 """
 
 FOR_SHELLS = ("ssm", "ssmmessages")
-"""For shells on nodes. `ec2messages` is for agents before 3.3.40 alone, older than the AMIs of any version we run.
+"""For shells on nodes. Only agents before 3.3.40 need `ec2messages`; all supported AMIs have newer ones.
 (Source: AWS Systems Manager user guide, "Improve the security of EC2 instances by using VPC endpoints".)"""
 
 
@@ -88,25 +88,13 @@ def parse_cidr(value: object) -> str:
     if not LARGEST <= block.prefixlen <= SMALLEST:
         too_large = block.prefixlen < LARGEST
         code = "cidr.too-large" if too_large else "cidr.too-small"
-        hint = "AWS makes no larger VPC" if too_large else "less has no room for the pods of every zone"
+        hint = "AWS has no larger VPC" if too_large else "a smaller one has too few addresses for every zone's pods"
         raise wanted(code, expected, example=example, hint=hint)
     if str(block) != value:
         raise wanted(
             "cidr.first-address", f"{expected}, by its first address", example=example, hint=f"did you mean {block}?"
         )
     return str(block)
-
-
-def parse_vpc_id(value: object) -> str:
-    if not isinstance(value, str) or re.fullmatch(_VPC_ID, value) is None:
-        raise wanted("vpc.id", "the id of a VPC", example="vpc-0a1b2c3d")
-    return value
-
-
-def parse_subnet_id(value: object) -> str:
-    if not isinstance(value, str) or re.fullmatch(_SUBNET_ID, value) is None:
-        raise wanted("subnet.id", "the id of a subnet", example="subnet-0a1b2c3d")
-    return value
 
 
 def _parse_zone_key(value: object) -> str:
@@ -128,18 +116,14 @@ def _each_zone_has_its_own(subnets: Mapping[str, str]) -> Mapping[str, str]:
     return subnets
 
 
-Cidr: TypeAlias = Annotated[
-    str, BeforeValidator(parse_cidr), WithJsonSchema({"type": "string", "pattern": _PRIVATE_PATTERN})
-]
-VpcId: TypeAlias = Annotated[str, BeforeValidator(parse_vpc_id), WithJsonSchema({"type": "string", "pattern": _VPC_ID})]
+Cidr: TypeAlias = Annotated[str, BeforeValidator(parse_cidr), text_schema(_PRIVATE_PATTERN)]
+VpcId: TypeAlias = Annotated[str, *text(_VPC_ID, "vpc.id", "the id of a VPC", "vpc-0a1b2c3d")]
 ZoneKey: TypeAlias = Annotated[
     str,
     BeforeValidator(_parse_zone_key),
-    WithJsonSchema({"type": "string", "pattern": f"^([{ZONE_LETTERS}]|{ZONE_ID})$"}),
+    text_schema(f"^([{ZONE_LETTERS}]|{ZONE_ID})$"),
 ]
-SubnetId: TypeAlias = Annotated[
-    str, BeforeValidator(parse_subnet_id), WithJsonSchema({"type": "string", "pattern": _SUBNET_ID})
-]
+SubnetId: TypeAlias = Annotated[str, *text(_SUBNET_ID, "subnet.id", "the id of a subnet", "subnet-0a1b2c3d")]
 
 
 class FlowLogSettings(Settings):

@@ -14,8 +14,9 @@ from ebbtide.provisioning_labels import NodeKind, Provisioner
 from ebbtide.settings.file.problems import all_of, wanted
 from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings, each_once
 from ebbtide.settings.sections.families import families_name_the_types, types_of_families
+from ebbtide.settings.sections.grammar import choice
 from ebbtide.settings.sections.shapes import NodeSetShape, NodeShape, Reserved
-from ebbtide.settings.sections.types import Count, Positive, acted_on
+from ebbtide.settings.sections.types import Count, Positive
 
 
 def _types_are_known_or_described(types: Sequence[str], shape: NodeShape | None) -> None:
@@ -59,8 +60,8 @@ MOST_DISK = 16_384  # GiB, of a gp3 volume
 MOST_PRIORITY = 99
 
 _FIRST_TO_GROW = {NodeKind.FLEXIBLE: 300, NodeKind.GPU: 300, NodeKind.FIXED: 200, NodeKind.SPOT: 100}
-"""Order for pods that do not belong to the stack, since the stack's own name their kind or group: never fixed nodes,
-which are slow to leave, and spot nodes last, since such pods may not tolerate them. None fits on a GPU node, so
+"""Order for pods from outside the stack; the stack's own pods name their kind or group. Fixed nodes come late, since
+they are slow to leave, and spot nodes last, since such pods may not tolerate them. No such pod fits on a GPU node, so
 flexible and GPU groups need no order, and least waste decides.
 """
 
@@ -99,7 +100,7 @@ def _families_are_for_karpenter(families: Sequence[str], provisioner: Provisione
         )
 
 
-PROVISIONERS = acted_on(
+PROVISIONERS = choice(
     *Provisioner,
     planned={"auto-mode": "EKS Auto Mode replaces each node after at most 21 days, busy or not"},
 )
@@ -138,7 +139,7 @@ class NodeGroupSettings(Settings):
         examples=["[m7i, m6i]"],
     )
     cpu: Annotated[str, BeforeValidator(str), WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "integer"}]})] = (
-        Field(default="", description="CPUs of a node, least and most, with `families`", examples=["4-32"])
+        Field(default="", description="minimum and maximum CPUs of a node, with `families`", examples=["4-32"])
     )
     shape: NodeShape | None = Field(
         default=None,
@@ -174,7 +175,7 @@ class NodeGroupSettings(Settings):
 
     @property
     def existing(self) -> bool:
-        """True for nodes of an existing cluster (`ebbtide.settings.node_sets`)."""
+        """True for nodes of an existing cluster (`ebbtide.settings.capacity.node_sets`)."""
         return isinstance(self.shape, NodeSetShape)
 
     @property
@@ -196,7 +197,7 @@ class NodeGroupSettings(Settings):
 
     @property
     def largest_types(self) -> tuple[InstanceType, ...]:
-        """Return the types that pods must fit, and that nodes are counted in: all of them, or Karpenter's largest."""
+        """Return the types that pods must fit, and by which nodes are counted: all of them, or Karpenter's largest."""
         types = self.types
         return tuple(kind for kind in types if kind.shape == types[0].shape) if self.by_karpenter else types
 
@@ -253,7 +254,7 @@ def filled_group(
     if "kind" not in filled and name in set(NodeKind):
         filled["kind"] = name
     kind = filled.get("kind")
-    # A kind that is missing or wrong is one fault: the keys that would follow from it are filled in all the same.
+    # A kind that is missing or wrong is one fault only: the keys that would follow from it are filled in anyway.
     valid_kind = NodeKind(kind) if isinstance(kind, str) and kind in set(NodeKind) else NodeKind.FLEXIBLE
     if "instanceTypes" not in filled and (types := types_of_families(filled, region)):
         filled["instanceTypes"] = types

@@ -1,4 +1,4 @@
-"""Who answers for a workload, and until when. Nothing is stopped, and no object of the cluster has these keys."""
+"""The owner of a workload and its last day. Nothing is stopped, and no object of the cluster has these keys."""
 
 from typing import Annotated
 

@@ -13,17 +13,18 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, ClassVar, TypeAlias
 
-from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
+from pydantic import BeforeValidator, Field, Strict
 
 from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings, each_once
+from ebbtide.settings.sections.grammar import choice, text_schema
 from ebbtide.settings.sections.owned import Owned
 from ebbtide.settings.sections.pods.pod import Gpu, PodSettings
 from ebbtide.settings.sections.pods.probes import Probes
 from ebbtide.settings.sections.pods.volumes import no_claims
-from ebbtide.settings.sections.types import Count, Image, Mebibytes, Positive, PositiveDuration, ShortName, acted_on
-from ebbtide.units.durations import format_duration
-from ebbtide.vocabulary.workloads import Wake, When
+from ebbtide.settings.sections.types import Count, Image, Mebibytes, Positive, PositiveDuration, ShortName
+from ebbtide.text.durations import format_duration
+from ebbtide.vocabulary.workloads import SleepWhen, Wake
 
 STOP_MARGIN = timedelta(minutes=2)
 """Time after the longest task: to hand over objects, notify the head and exit."""
@@ -36,7 +37,7 @@ Ray has from 2.60 on (ray-project/ray, pull request 64454).
 NAMESPACE_PREFIX = "ebbtide-ray-"
 
 ALL_ELSE = timedelta(minutes=10)
-"""Time of a deletion after the last pod: as Pulumi allows for any object of the cluster."""
+"""Time of a deletion after the last pod: the same as Pulumi allows for any object of the cluster."""
 
 RAY_OPERATOR = "kuberay-operator"
 """Workload of KubeRay's operator, in the controller's namespace."""
@@ -74,15 +75,13 @@ def _version(value: object) -> str:
         hint = "quote it" if isinstance(value, int | float) else ""
         raise wanted("ray.version-form", "Ray's version, in three numbers", example='"2.60.0"', hint=hint)
     if value.rpartition(".")[0] not in KNOWN_VERSIONS:
-        expected = f"a version of Ray that Ebbtide was tried with: {', '.join(KNOWN_VERSIONS)}"
+        expected = f"a version of Ray that Ebbtide was tested with: {', '.join(KNOWN_VERSIONS)}"
         hint = "before 2.60 a stopping worker kills its tasks"
         raise wanted("ray.version-unknown", expected, found=value, example=f'"{KNOWN_VERSIONS[-1]}.0"', hint=hint)
     return value
 
 
-RayVersion: TypeAlias = Annotated[
-    str, BeforeValidator(_version), WithJsonSchema({"type": "string", "pattern": _VERSION})
-]
+RayVersion: TypeAlias = Annotated[str, BeforeValidator(_version), text_schema(_VERSION)]
 
 
 def _no_gpu(gpu: Gpu) -> None:
@@ -99,7 +98,7 @@ def _whole_cores(cpu: int) -> None:
 def _image_of_version(version: str, image: str) -> None:
     tagged = _TAG.search(image)
     if tagged and tagged[1] != version:
-        expected = f"an image of Ray {version}, which version says"
+        expected = f"an image of Ray {version}, the value of version"
         raise wanted("ray.image-version", expected, found=image, example=image.replace(tagged[1], version), at="image")
 
 
@@ -124,7 +123,7 @@ _OF_RAY_PODS = (*PodSettings.checks, *map(_refused_key, _LEFT_OUT))
 
 
 class RayPod(PodSettings):
-    """What head and groups have in common. The image is filled in from the cluster's."""
+    """Keys that head and groups share. The image is filled in from the cluster's."""
 
     instead_of: ClassVar[dict[str, str]] = {
         "replicas": "Ray's autoscaler writes it; a group has min and max",
@@ -168,7 +167,7 @@ class RayHead(RayPod):
         "nodeGroup": "the head is fixed: its nodes are those of the fixed group",
     }
 
-    fault_tolerance: Annotated[FaultTolerance, *acted_on(*FaultTolerance, planned={})] = Field(
+    fault_tolerance: Annotated[FaultTolerance, *choice(*FaultTolerance, planned={})] = Field(
         default=FaultTolerance.NONE,
         description="redis: the head keeps its state in the stack's Redis, so tasks continue while a new head starts",
         examples=["redis"],
@@ -208,7 +207,7 @@ class RayGroup(RayPod):
 class SleepSettings(Settings):
     """Suspension of the entire cluster, including the head, and its wake-up. An unknown state counts as awake."""
 
-    when: Annotated[When, *acted_on(*When, planned={})] = Field(
+    when: Annotated[SleepWhen, *choice(*SleepWhen, planned={})] = Field(
         description="never, whatever the other keys are; idle: whenever it is idle; outsideBusinessHours: when it is "
         "idle outside business hours",
         examples=["outsideBusinessHours"],
@@ -216,7 +215,7 @@ class SleepSettings(Settings):
     after: PositiveDuration = Field(
         default=timedelta(hours=2), description="time for which it must have been idle", examples=["2h"]
     )
-    wake: Annotated[tuple[Annotated[Wake, *acted_on(*Wake, planned={})], ...], each_once("reason", "[queue]")] = Field(
+    wake: Annotated[tuple[Annotated[Wake, *choice(*Wake, planned={})], ...], each_once("reason", "[queue]")] = Field(
         default=(Wake.BUSINESS_HOURS, Wake.QUEUE, Wake.MANUAL),
         description="wake-up: the opening, a job in the queue of a driver pool, an operator",
         examples=["[businessHours, queue, manual]"],
@@ -227,7 +226,7 @@ def _short_stop(longest_task: timedelta, groups: Mapping[str, RayGroup]) -> None
     for name, group in groups.items():
         if group.spot and longest_task > timedelta(minutes=2) - timedelta(seconds=20):
             expected = "at most 100s on spot nodes, which stop two minutes after their notice"
-            hint = "a task that is cut off runs again elsewhere; say spot only of tasks that take it"
+            hint = "an interrupted task runs again elsewhere; set spot only for tasks that tolerate it"
             actual = f"{format_duration(longest_task)} with groups.{name}.spot"
             raise wanted("ray.spot-too-long", expected, found=actual, example="90s", hint=hint, at="longestTask")
 
@@ -243,7 +242,7 @@ class RaySettings(Owned):
         "autoscaler": "Ray's own, version 2, always: version 1 does not know which worker is idle",
         "loginShell": "a login shell does not forward SIGTERM to the worker, so tasks would be lost",
         "workers": "the key is groups",
-        "suspend": "the key is sleep: it says when, and what wakes it",
+        "suspend": "the key is sleep, with when and wake",
     }
 
     version: RayVersion = Field(description="version of Ray in the image", examples=['"2.60.0"'])
@@ -258,7 +257,7 @@ class RaySettings(Owned):
         examples=["30m"],
     )
     sleep: SleepSettings = Field(
-        default=SleepSettings(when=When.NEVER),
+        default=SleepSettings(when=SleepWhen.NEVER),
         description="when the entire cluster is suspended, including the head",
         examples=["{ when: outsideBusinessHours, after: 2h }"],
     )

@@ -17,8 +17,9 @@ from pydantic import AfterValidator, Field, Strict
 
 from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings
-from ebbtide.settings.sections.types import Mebibytes, acted_on
-from ebbtide.units.addresses import leads_to_itself
+from ebbtide.settings.sections.grammar import choice, needed_with, only_with
+from ebbtide.settings.sections.types import Mebibytes
+from ebbtide.text.addresses import leads_to_itself
 
 TOKEN_WANTED = "the token of the cache: 16 to 128 letters, digits or ! & # $ ^ < > -"
 SET_TOKEN = "pulumi config set --secret ebbtide:redisPassword"
@@ -164,23 +165,6 @@ class RedisUser(Settings):
     )
 
 
-def _url_belongs_to_its_kind(kind: RedisKind, url: str | None) -> None:
-    if kind is RedisKind.URL and url is None:
-        raise wanted("redis-url.missing", "the address of Redis", example=_REDIS_EXAMPLE, at="url")
-    if kind is not RedisKind.URL and url is not None:
-        raise wanted("redis-url.other-kind", "no url with this kind", example="kind: url", at="url")
-
-
-def _only_with(field: str, key: str, *kinds: RedisKind) -> Check:
-    """Refuse a key for kinds on which it has no effect."""
-
-    def rule(kind: RedisKind, value: object) -> None:
-        if value is not None and kind not in kinds:
-            raise wanted("redis.key-of-another-kind", f"no {key} with kind {kind}", example=f"kind: {kinds[0]}", at=key)
-
-    return Check(("kind", field), rule)
-
-
 def _authority_needs_tls(url: str | None, tls: RedisTls | None) -> None:
     if url is not None and tls is not None and not url.startswith("rediss://"):
         raise wanted("redis-url.tls", "a rediss:// address with tls", example=_REDIS_EXAMPLE, at="url")
@@ -200,26 +184,33 @@ def _room_to_rewrite(memory: int | None, storage: int | None) -> None:
         )
 
 
+_KINDS_WITH = {
+    "memory": (RedisKind.IN_CLUSTER,),
+    "storage": (RedisKind.IN_CLUSTER,),
+    "storageClass": (RedisKind.IN_CLUSTER,),
+    "tls": (RedisKind.IN_CLUSTER, RedisKind.URL),
+    "controller": (RedisKind.URL,),
+    "nodeType": (RedisKind.ELASTICACHE,),
+    "replicas": (RedisKind.ELASTICACHE,),
+    "keepOnDestroy": (RedisKind.IN_CLUSTER, RedisKind.ELASTICACHE),
+}
+"""The kinds on which a key has an effect."""
+
+
 class RedisSettings(Settings):
     """The Redis that holds the queues."""
 
     instead_of: ClassVar[dict[str, str]] = {"password": _PASSWORD_ELSEWHERE}
     one_of: ClassVar[tuple[tuple[str, str], ...]] = (("keepOnDestroy", "storageClass"),)
     checks: ClassVar[tuple[Check, ...]] = (
-        Check(("kind", "url"), _url_belongs_to_its_kind),
-        _only_with("memory", "memory", RedisKind.IN_CLUSTER),
-        _only_with("storage", "storage", RedisKind.IN_CLUSTER),
-        _only_with("storage_class", "storageClass", RedisKind.IN_CLUSTER),
-        _only_with("tls", "tls", RedisKind.IN_CLUSTER, RedisKind.URL),
-        _only_with("controller", "controller", RedisKind.URL),
-        _only_with("node_type", "nodeType", RedisKind.ELASTICACHE),
-        _only_with("replicas", "replicas", RedisKind.ELASTICACHE),
-        _only_with("keep_on_destroy", "keepOnDestroy", RedisKind.IN_CLUSTER, RedisKind.ELASTICACHE),
+        needed_with("url", "kind", RedisKind.URL, "redis-url.missing", "the address of Redis", _REDIS_EXAMPLE),
+        only_with("url", "kind", RedisKind.URL, code="redis-url.other-kind", expected="no url with this kind"),
+        *(only_with(key, "kind", *kinds, code="redis.key-of-another-kind") for key, kinds in _KINDS_WITH.items()),
         Check(("url", "tls"), _authority_needs_tls),
         Check(("memory", "storage"), _room_to_rewrite),
     )
 
-    kind: Annotated[RedisKind, *acted_on("in-cluster", "elasticache", "url", planned={})] = Field(
+    kind: Annotated[RedisKind, *choice("in-cluster", "elasticache", "url", planned={})] = Field(
         default=RedisKind.IN_CLUSTER,
         description="a small Redis in the cluster, an ElastiCache with a standby, or an existing Redis",
         examples=["elasticache"],

@@ -14,11 +14,9 @@ from typing import Annotated, NamedTuple, TypeAlias, cast
 
 from pydantic import WithJsonSchema
 
+from ebbtide.settings.file.keys import DIGEST_KEY, SECRETS
 from ebbtide.settings.file.problems import Finding, Location, Secret, show
 from ebbtide.settings.sections.types import NAME
-
-SECRETS = "ebbtide:secrets"
-DIGEST_KEY = "ebbtide:digestKey"
 
 SET_DIGEST_KEY = f'pulumi config set --secret {DIGEST_KEY} "$(openssl rand -hex 32)"'
 DIGEST_KEY_WANTED = "a secret of at least 32 characters, with which the digests of the values are keyed"
@@ -150,7 +148,7 @@ def _digest_key_faults(config: Mapping[str, object]) -> Iterator[Finding]:
             yield Finding(
                 code="digest-key.missing",
                 at=(SECRETS,),
-                wanted=f"{DIGEST_KEY} beside it: {DIGEST_KEY_WANTED}",
+                wanted=f"{DIGEST_KEY} in addition: {DIGEST_KEY_WANTED}",
                 found="nothing",
                 hint=SET_DIGEST_KEY,
             )

@@ -12,7 +12,8 @@ from ebbtide.prices import InstanceType, allocatable, default_max_pods, most_pod
 from ebbtide.provisioning_labels import Architecture
 from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings
-from ebbtide.settings.sections.types import Count, Mebibytes, Millicores, Positive, PositiveNumber, acted_on
+from ebbtide.settings.sections.grammar import choice
+from ebbtide.settings.sections.types import Count, Mebibytes, Millicores, Positive, PositiveNumber
 
 _GPU_MODEL = "NVIDIA"
 
@@ -37,7 +38,7 @@ class NodeShape(Settings):
     cpu: Millicores = Field(description="the type's vCPUs", examples=["16"])
     memory: Mebibytes = Field(description="the type's memory", examples=["64Gi"])
     gpu: Count = Field(default=0, description="number of GPUs", examples=["1"])
-    arch: Annotated[Architecture, *acted_on("amd64", "arm64", planned={})] = Field(
+    arch: Annotated[Architecture, *choice("amd64", "arm64", planned={})] = Field(
         default=Architecture.AMD64, description="processor architecture, amd64 or arm64", examples=["arm64"]
     )
     max_pods: Positive | None = Field(
@@ -97,7 +98,7 @@ class NodeSetShape(NodeShape):
 
     @property
     def pods(self) -> int:
-        """Return the pods of a node, without a statement as many as a kubelet without a setting allows."""
+        """Return the maximum number of pods of a node; without a value in the file, the kubelet's default."""
         return self.max_pods or 110
 
     def as_type(self, name: str) -> InstanceType:

@@ -1,4 +1,4 @@
-"""When something has fewer pods, or none: Ray clusters and workloads that are idle, workloads also by the clock."""
+"""The times of fewer pods, or none: Ray clusters and workloads when they are idle, workloads also by the clock."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -10,16 +10,17 @@ from ebbtide.provisioning_labels import ReplicasOwner
 from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.business_hours import NightAwake
 from ebbtide.settings.sections.checked import Check, Settings, each_once
+from ebbtide.settings.sections.grammar import choice
 from ebbtide.settings.sections.serving.access import SecretKey
-from ebbtide.settings.sections.types import Count, PositiveDuration, acted_on
+from ebbtide.settings.sections.types import Count, PositiveDuration
 from ebbtide.vocabulary.labels import Category
-from ebbtide.vocabulary.workloads import Wake, When
+from ebbtide.vocabulary.workloads import SleepWhen, Wake
 
 _NO_QUEUE = "queues wake worker pools, which scale to zero, and Ray clusters"
 
 
-def _opening_wakes(when: When, wake: Sequence[Wake]) -> None:
-    if when is not When.NEVER and Wake.BUSINESS_HOURS not in wake:
+def _opening_wakes(when: SleepWhen, wake: Sequence[Wake]) -> None:
+    if when is not SleepWhen.NEVER and Wake.BUSINESS_HOURS not in wake:
         expected = "businessHours among the reasons: without it the workload would sleep by day, too"
         raise wanted("sleep.not-woken", expected, found=", ".join(wake) or "none", example="[businessHours]", at="wake")
 
@@ -29,7 +30,7 @@ class WorkloadSleep(Settings):
 
     checks: ClassVar[tuple[Check, ...]] = (Check(("when", "wake"), _opening_wakes),)
 
-    when: Annotated[When, *acted_on(*When, planned={})] = Field(
+    when: Annotated[SleepWhen, *choice(*SleepWhen, planned={})] = Field(
         description="outsideBusinessHours: from the end of business hours until shortly before they begin; idle: "
         "within this time, once it is idle; never: it is woken and sleeps no more, whatever the other keys are, the "
         "first of two steps to remove `sleep`",
@@ -48,7 +49,7 @@ class WorkloadSleep(Settings):
         examples=["{ secret: hub, key: sleepToken }"],
     )
     wake: Annotated[
-        tuple[Annotated[Wake, *acted_on("businessHours", "manual", planned={"queue": _NO_QUEUE})], ...],
+        tuple[Annotated[Wake, *choice("businessHours", "manual", planned={"queue": _NO_QUEUE})], ...],
         each_once("reason", "[businessHours]"),
     ] = Field(
         default=(Wake.BUSINESS_HOURS, Wake.MANUAL),
@@ -64,22 +65,22 @@ class WorkloadSleep(Settings):
 
     @property
     def sleeps(self) -> bool:
-        return self.when is not When.NEVER
+        return self.when is not SleepWhen.NEVER
 
     @property
     def gone_at_night(self) -> bool:
         """True if it has no pod while budgets are open."""
-        return self.when is When.OUTSIDE_HOURS and not (self.after or self.replicas or self.overnight)
+        return self.when is SleepWhen.OUTSIDE_HOURS and not (self.after or self.replicas or self.overnight)
 
     @property
     def delay(self) -> timedelta:
         """Return the time from the end of business hours to sleep."""
-        return self.after or timedelta() if self.when is When.OUTSIDE_HOURS else timedelta()
+        return self.after or timedelta() if self.when is SleepWhen.OUTSIDE_HOURS else timedelta()
 
     @property
     def idle_for(self) -> timedelta | None:
         """Return the time for which it must have been idle; None if that does not count."""
-        return self.after or timedelta(hours=2) if self.when is When.IDLE else None
+        return self.after or timedelta(hours=2) if self.when is SleepWhen.IDLE else None
 
 
 SleepKey: TypeAlias = Annotated[
@@ -92,9 +93,9 @@ SleepKey: TypeAlias = Annotated[
 
 
 def fewer_pods(sleep: WorkloadSleep | None, awake: int) -> None:
-    """Require a number below the one while awake."""
+    """Require fewer pods than while awake."""
     if sleep is not None and sleep.sleeps and sleep.replicas >= awake:
-        expected = f"fewer pods than while it is awake, which are {awake}"
+        expected = f"fewer pods than the {awake} while it is awake"
         raise wanted(
             "sleep.no-fewer", expected, found=str(sleep.replicas), example=str(awake - 1), at=("sleep", "replicas")
         )
@@ -103,12 +104,12 @@ def fewer_pods(sleep: WorkloadSleep | None, awake: int) -> None:
 def idle_suits_pod(category: Category, sleep: WorkloadSleep | None, ports: Mapping[str, int]) -> None:
     if sleep is None:
         return
-    if category is Category.FIXED and sleep.when is When.IDLE:
+    if category is Category.FIXED and sleep.when is SleepWhen.IDLE:
         expected = "outsideBusinessHours for a fixed workload, whose users must know when it is away"
         hint = "it sleeps by the clock, with connected users too: set `after` for those who work late, and no hub"
         example = "outsideBusinessHours"
         raise wanted("sleep.fixed-idle", expected, found="idle", example=example, hint=hint, at=("sleep", "when"))
-    if sleep.hub is not None and sleep.sleeps and not (sleep.when is When.IDLE and ports):
+    if sleep.hub is not None and sleep.sleeps and not (sleep.when is SleepWhen.IDLE and ports):
         expected = "hub only with when: idle and with ports, the first of which by name serves the hub's API"
         actual = f"{sleep.when.value}, {len(ports)} ports"
         raise wanted("sleep.hub-alone", expected, found=actual, example="when: idle", at=("sleep", "hub"))
@@ -117,7 +118,7 @@ def idle_suits_pod(category: Category, sleep: WorkloadSleep | None, ports: Mappi
 def sleeps_alone(sleep: WorkloadSleep | None, owner: ReplicasOwner) -> None:
     """Refuse a second writer of replicas."""
     if sleep is not None and sleep.sleeps and owner is ReplicasOwner.HPA:
-        expected = "no sleep beside replicasOwner: hpa: two writers of replicas would undo each other's changes"
+        expected = "no sleep with replicasOwner: hpa: two writers of replicas would undo each other's changes"
         raise wanted("sleep.second-owner", expected, found="both", example="replicasOwner: pulumi", at="sleep")
 
 

@@ -6,19 +6,17 @@ millicores), never two millicores.
 """
 
 import re
-from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from decimal import ROUND_CEILING
-from difflib import get_close_matches
 from typing import Annotated, TypeAlias
 
 from pydantic import BeforeValidator, Field, PlainSerializer, Strict, WithJsonSchema
 
-from ebbtide.settings.file.not_here import not_here
-from ebbtide.settings.file.problems import NEAR, wanted
+from ebbtide.settings.file.problems import wanted
+from ebbtide.settings.sections.grammar import text, text_schema
 from ebbtide.settings.sections.week import parse_intervals, parse_week
-from ebbtide.units.durations import format_duration, latency_text, read_duration
-from ebbtide.units.quantities import CPU_UNITS, MEBIBYTE, MEMORY_UNITS, read_quantity
+from ebbtide.text.durations import format_duration, latency_text, read_duration
+from ebbtide.text.quantities import CPU_UNITS, MEBIBYTE, MEMORY_UNITS, read_quantity
 from ebbtide.vocabulary.windows import WeeklyInterval
 
 ZONE_LETTERS = "abcdefgh"  # the network has a slot for each
@@ -165,25 +163,10 @@ def _no_wall_time() -> datetime:
     raise wanted("wall-time.form", expected, example='"2026-11-27T09:00"')
 
 
-def parse_name(value: object) -> str:
-    """Accept a name that Kubernetes and AWS both accept: it is part of labels and resource names."""
-    if not isinstance(value, str) or re.fullmatch(NAME, value) is None:
-        expected = "a name of lower-case letters, digits and hyphens, at most 40 long"
-        raise wanted("name.form", f"{expected}, not beginning with ebbtide-", example="train-large")
-    return value
-
-
-def parse_short_name(value: object) -> str:
-    """Accept a name for combination into AWS names, some of which are limited to 63 or 64 characters."""
-    if not isinstance(value, str) or re.fullmatch(SHORT_NAME, value) is None:
-        raise wanted("name.form", "a name of lower-case letters, digits and hyphens, at most 24 long", example="acme")
-    return value
-
-
 def parse_zone(value: object) -> str:
     """Accept the letter of an availability zone, or its id."""
     if not isinstance(value, str) or re.fullmatch(f"{_ZONE}|{ZONE_ID}", value) is None:
-        expected = "the letter of a zone, from a to h, or its id, as use1-az1"
+        expected = "the letter of a zone, from a to h, or its id, such as use1-az1"
         raise wanted("zone.letter", expected, example="a", hint=_zone_hint(value))
     return value
 
@@ -193,13 +176,6 @@ def _zone_hint(value: object) -> str:
     if match is None:
         return ""
     return f"did you mean {match[3]}?" + (" the region comes from aws:region" if match[1] else "")
-
-
-def parse_image(value: object) -> str:
-    """Accept a container image: a name with a tag, a digest or both."""
-    if not isinstance(value, str) or re.fullmatch(IMAGE, value) is None:
-        raise wanted("image.form", "a container image", example="registry.example.com/ml/train:1.4.2")
-    return value
 
 
 def parse_queue(value: object) -> str:
@@ -220,26 +196,7 @@ def parse_word(value: object) -> str:
     return value
 
 
-def acted_on(*values: str, planned: Mapping[str, str]) -> tuple[BeforeValidator, WithJsonSchema]:
-    """Accept `values`, and explain why a `planned` one is refused: accepted, it would have no effect."""
-
-    def parse(value: object) -> object:
-        if isinstance(value, str) and value in planned:
-            raise wanted("choice.planned", " or ".join(values), example=values[0], hint=planned[value])
-        if not isinstance(value, str) or value not in values:
-            near = get_close_matches(str(value), values, n=1, cutoff=NEAR)
-            raise wanted(
-                "choice.unknown",
-                " or ".join(values),
-                example=values[0],
-                hint=f"did you mean {near[0]}?" if near else not_here(str(value)),
-            )
-        return value
-
-    return BeforeValidator(parse), WithJsonSchema({"type": "string", "enum": list(values)})
-
-
-_DURATION_SCHEMA = WithJsonSchema({"type": "string", "pattern": r"^\d{1,9}[smh]$"})
+_DURATION_SCHEMA = text_schema(r"^\d{1,9}[smh]$")
 _DURATION_TEXT = PlainSerializer(format_duration, return_type=str, when_used="json")
 _CPU_TEXT = {"type": "string", "pattern": r"^\d+(\.\d+)?m?$"}
 _INTERVALS = {"type": "string", "pattern": r"^\s*\d\d:\d\d-\d\d:\d\d(\+1)?(\s*,\s*\d\d:\d\d-\d\d:\d\d(\+1)?)*\s*$"}
@@ -258,12 +215,10 @@ PositiveDuration: TypeAlias = Annotated[
 Latency: TypeAlias = Annotated[
     timedelta,
     BeforeValidator(parse_latency),
-    WithJsonSchema({"type": "string", "pattern": r"^\d{1,9}(ms|[smh])$"}),
+    text_schema(r"^\d{1,9}(ms|[smh])$"),
     PlainSerializer(latency_text, return_type=str, when_used="json"),
 ]
-Percent: TypeAlias = Annotated[
-    float, BeforeValidator(parse_percent), WithJsonSchema({"type": "string", "pattern": r"^\d{1,3}(\.\d{1,4})?%$"})
-]
+Percent: TypeAlias = Annotated[float, BeforeValidator(parse_percent), text_schema(r"^\d{1,3}(\.\d{1,4})?%$")]
 PositiveNumber: TypeAlias = Annotated[
     float, BeforeValidator(parse_positive_number), WithJsonSchema({"type": "number", "exclusiveMinimum": 0})
 ]
@@ -275,7 +230,7 @@ Millicores: TypeAlias = Annotated[
 Mebibytes: TypeAlias = Annotated[
     int,
     BeforeValidator(parse_memory),
-    WithJsonSchema({"type": "string", "pattern": r"^\d+(\.\d+)?(k|M|G|T|Ki|Mi|Gi|Ti)?$"}),
+    text_schema(r"^\d+(\.\d+)?(k|M|G|T|Ki|Mi|Gi|Ti)?$"),
 ]
 IntervalsText: TypeAlias = Annotated[
     tuple[tuple[int, int], ...],
@@ -283,30 +238,35 @@ IntervalsText: TypeAlias = Annotated[
     WithJsonSchema({"anyOf": [_INTERVALS, {"type": "array", "minItems": 1, "items": _INTERVALS}]}),
 ]
 WeekText: TypeAlias = Annotated[tuple[WeeklyInterval, ...], BeforeValidator(parse_week), WithJsonSchema(_WEEK_SCHEMA)]
-ClockText: TypeAlias = Annotated[
-    str, BeforeValidator(parse_clock), WithJsonSchema({"type": "string", "pattern": r"^([01]\d|2[0-3]):[0-5]\d$"})
-]
-DateText: TypeAlias = Annotated[
-    date, BeforeValidator(parse_date), WithJsonSchema({"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}$"})
-]
+ClockText: TypeAlias = Annotated[str, BeforeValidator(parse_clock), text_schema(r"^([01]\d|2[0-3]):[0-5]\d$")]
+DateText: TypeAlias = Annotated[date, BeforeValidator(parse_date), text_schema(r"^\d{4}-\d{2}-\d{2}$")]
 WallTimeText: TypeAlias = Annotated[
     datetime,
     BeforeValidator(parse_wall_time),
-    WithJsonSchema({"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}T([01]\d|2[0-3]):[0-5]\d$"}),
+    text_schema(r"^\d{4}-\d{2}-\d{2}T([01]\d|2[0-3]):[0-5]\d$"),
     PlainSerializer(lambda at: f"{at:%Y-%m-%dT%H:%M}", return_type=str, when_used="json"),
 ]
-Image: TypeAlias = Annotated[str, BeforeValidator(parse_image), WithJsonSchema({"type": "string", "pattern": IMAGE})]
-Queue: TypeAlias = Annotated[
-    str, BeforeValidator(parse_queue), WithJsonSchema({"type": "string", "pattern": f"^{QUEUE}$"})
+Image: TypeAlias = Annotated[
+    str, *text(IMAGE, "image.form", "a container image", "registry.example.com/ml/train:1.4.2")
 ]
+"""A name with a tag, a digest or both."""
+Queue: TypeAlias = Annotated[str, BeforeValidator(parse_queue), text_schema(f"^{QUEUE}$")]
 Word: TypeAlias = Annotated[str, BeforeValidator(parse_word), WithJsonSchema({"type": "string", "minLength": 1})]
-Zone: TypeAlias = Annotated[
-    str, BeforeValidator(parse_zone), WithJsonSchema({"type": "string", "pattern": f"^({_ZONE}|{ZONE_ID})$"})
-]
+Zone: TypeAlias = Annotated[str, BeforeValidator(parse_zone), text_schema(f"^({_ZONE}|{ZONE_ID})$")]
 ShortName: TypeAlias = Annotated[
-    str, BeforeValidator(parse_short_name), WithJsonSchema({"type": "string", "pattern": SHORT_NAME})
+    str, *text(SHORT_NAME, "name.form", "a name of lower-case letters, digits and hyphens, at most 24 long", "acme")
 ]
-Name: TypeAlias = Annotated[str, BeforeValidator(parse_name), WithJsonSchema({"type": "string", "pattern": NAME})]
+"""A name that becomes part of AWS names, some of which are limited to 63 or 64 characters."""
+Name: TypeAlias = Annotated[
+    str,
+    *text(
+        NAME,
+        "name.form",
+        "a name of lower-case letters, digits and hyphens, at most 40 long, not beginning with ebbtide-",
+        "train-large",
+    ),
+]
+"""A name that Kubernetes and AWS both accept: it is part of labels and resource names."""
 Count: TypeAlias = Annotated[int, Strict(), Field(ge=0, le=MOST)]
 Positive: TypeAlias = Annotated[int, Strict(), Field(ge=1, le=MOST)]
 

@@ -3,7 +3,7 @@
 `{mon-thu: "08:00-19:00", fri: "22:00-06:00+1"}`: a key is a day, a range of days, or several with commas; a value is an
 interval, several with commas, or a list of intervals. Other days are closed.
 
-Trap: an interval whose end is before its start could mean "past midnight" or be two swapped times. Read as the first it
+Trap: an interval whose end is before its start could mean "past midnight" or be two swapped times. The first reading
 would protect the night and drain the day, so it is refused unless the end has `+1`, the next day.
 """
 
@@ -155,7 +155,7 @@ def format_interval(interval: WeeklyInterval) -> str:
 
 
 def format_minutes(start: int, end: int) -> str:
-    """The same, for minutes from midnight."""
+    """Return minutes from midnight as an interval of the file."""
     next_day = end > MINUTES_PER_DAY
     return f"{_clock(start)}-{_clock(end - MINUTES_PER_DAY if next_day else end)}{'+1' if next_day else ''}"
 

@@ -14,23 +14,16 @@ from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.business_hours import within_a_day
 from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings, each_once
 from ebbtide.settings.sections.checkpoints import CHECKPOINTS_ENV, CHECKPOINTS_PATH, CheckpointSettings
+from ebbtide.settings.sections.grammar import choice, needed_with, only_with
 from ebbtide.settings.sections.pods.env import EnvVariable
 from ebbtide.settings.sections.pods.pod import ScrapedPodSettings
 from ebbtide.settings.sections.pods.probes import Probes
 from ebbtide.settings.sections.pods.volumes import Volume, no_claims
 from ebbtide.settings.sections.ray import RAY_ENV, RAY_TOKEN_VARIABLES
-from ebbtide.settings.sections.types import (
-    Count,
-    Duration,
-    Positive,
-    PositiveDuration,
-    Queue,
-    ShortName,
-    Word,
-    acted_on,
-)
-from ebbtide.units.durations import format_duration
+from ebbtide.settings.sections.types import Count, Duration, Positive, PositiveDuration, Queue, ShortName, Word
+from ebbtide.text.durations import format_duration
 from ebbtide.vocabulary.controller_config import CeleryKeys
+from ebbtide.vocabulary.documents import from_settings
 
 STOP_MARGIN = timedelta(minutes=2)
 """Time after the longest job or save: to report its result, leave the queue's registries and exit."""
@@ -54,20 +47,12 @@ _SOURCES_REFUSED: dict[str, str] = {
     kind: f"{reason}; {page_section('queues')}"
     for kind, reason in {
         "huey": "Huey keeps no record of running tasks, so an empty queue would not mean that nothing runs",
-        "arq": "ARQ cancels running jobs when a worker is told to stop",
+        "arq": "ARQ cancels running jobs when a worker stops",
         **dict.fromkeys(("dramatiq", "ray", "prometheus"), "this demand source is planned and not acted on yet"),
     }.items()
 }
 
 _EARLY = "a task that is acknowledged early is in no key of Redis while it runs, so it cannot be seen"
-
-
-def _acks_suit_kind(kind: SourceKind, acks: Acks | None) -> None:
-    if kind is not SourceKind.CELERY and acks is not None:
-        raise wanted("acks.other-kind", "acks with kind celery only", example="kind: celery", at="acks")
-    if kind is SourceKind.CELERY and acks is not Acks.LATE:
-        expected = "late, for celery, and task_acks_late in the application"
-        raise wanted("acks.not-late", expected, example="late", hint=_EARLY, at="acks")
 
 
 def _parse_key(value: object) -> str:
@@ -105,11 +90,20 @@ class Source(Settings):
     """Queues of a pool's jobs."""
 
     checks: ClassVar[tuple[Check, ...]] = (
-        Check(("kind", "acks"), _acks_suit_kind),
+        only_with("acks", "kind", SourceKind.CELERY, code="acks.other-kind", expected="acks with kind celery only"),
+        needed_with(
+            "acks",
+            "kind",
+            SourceKind.CELERY,
+            "acks.not-late",
+            "late, for celery, and task_acks_late in the application",
+            "late",
+            hint=_EARLY,
+        ),
         Check(("kind", *_CELERY_KEYS), _keys_suit_kind),
     )
 
-    kind: Annotated[SourceKind, *acted_on("rq", "celery", "list", planned=_SOURCES_REFUSED)] = Field(
+    kind: Annotated[SourceKind, *choice("rq", "celery", "list", planned=_SOURCES_REFUSED)] = Field(
         default=SourceKind.RQ,
         description="the job framework; list: a Redis list and a processing list for running jobs",
         examples=["rq"],
@@ -118,7 +112,7 @@ class Source(Settings):
         description="usually one queue, since a job that moves between two queues can be missing from both",
         examples=["[train]"],
     )
-    acks: Annotated[Acks, *acted_on("late", planned={"early": _EARLY})] | None = Field(
+    acks: Annotated[Acks, *choice("late", planned={"early": _EARLY})] | None = Field(
         default=None,
         description="acknowledgement of celery tasks: late, since running tasks are invisible otherwise",
         examples=["late"],
@@ -152,13 +146,7 @@ class Source(Settings):
     @property
     def celery_keys(self) -> CeleryKeys | None:
         """Return Celery's keys, or None for the defaults."""
-        keys = CeleryKeys(
-            prefix=self.key_prefix,
-            priorities=self.priorities,
-            separator=self.separator,
-            unacked=self.unacked_key,
-            unacked_index=self.unacked_index_key,
-        )
+        keys = from_settings(CeleryKeys, self)
         return None if keys == _CELERY else keys
 
 
@@ -174,7 +162,7 @@ class Morning(Settings):
 def _both_or_neither(within: timedelta | None, takes: timedelta | None) -> None:
     if (within is None) != (takes is None):
         missing = "drainWithin" if within is None else "jobTakes"
-        expected = "drainWithin and jobTakes together: jobs per worker is the one divided by the other"
+        expected = "drainWithin and jobTakes together: jobs per worker is drainWithin divided by jobTakes"
         raise wanted("jobs-per-worker.half-given", expected, found=f"no {missing}", example="10m", at=missing)
 
 
@@ -216,8 +204,8 @@ def _no_readiness(probes: Probes) -> None:
     if probes.readiness is not None:
         expected = "only liveness and startup for workers"
         hint = (
-            "Kubernetes removes pods that are not ready first, so a probe that fails for a moment would choose a busy "
-            "worker as the one to go"
+            "Kubernetes removes pods that are not ready first, so a probe that fails for a moment could make it remove "
+            "a busy worker"
         )
         raise wanted("probe.readiness-of-worker", expected, example="liveness", hint=hint, at=("probes", "readiness"))
 
@@ -236,7 +224,7 @@ def _checkpoints_can_pause(checkpoints: CheckpointSettings | None, safe_stop: ob
 
 def _saved_before_the_job_would_end(checkpoints: CheckpointSettings | None, longest_job: timedelta) -> None:
     if checkpoints is not None and checkpoints.required and checkpoints.save_within >= longest_job:
-        expected = f"less than longestJob, which is {format_duration(longest_job)}: to end the job takes no longer"
+        expected = f"less than longestJob, which is {format_duration(longest_job)}: ending the job takes no longer"
         hint = "or leave required out"
         raise wanted(
             "checkpoints.longer-than-job",
@@ -251,12 +239,12 @@ def _saved_before_the_job_would_end(checkpoints: CheckpointSettings | None, long
 def _claim_has_its_path(checkpoints: CheckpointSettings | None, volumes: Mapping[str, Volume]) -> None:
     for name, volume in volumes.items() if checkpoints is not None and checkpoints.claim is not None else ():
         if f"{CHECKPOINTS_PATH}/".startswith(f"{volume.at}/") or volume.at.startswith(f"{CHECKPOINTS_PATH}/"):
-            expected = f"a path beside {CHECKPOINTS_PATH}, where the claim of the checkpoints is mounted"
+            expected = f"a path outside {CHECKPOINTS_PATH}, where the claim of the checkpoints is mounted"
             raise wanted("volume.path-twice", expected, found=volume.at, example=f"/{name}", at=("volumes", name, "at"))
 
 
 def _jobs_per_worker(fields: Mapping[str, Any]) -> int:
-    """Return how many jobs one worker completes while a job may wait."""
+    """Return how many jobs one worker completes within the longest wait of a job."""
     within, takes = fields.get("drain_within"), fields.get("job_takes")
     return max(1, within // takes) if within and takes else 1
 
@@ -334,7 +322,7 @@ class WorkerSettings(PoolSettings, ScrapedPodSettings):
         "floor": "a pool's floors are min, morning and businessHours.overnight; a forecast of its workers pays "
         "in none of 36 cases (docs/evidence/results-of-pool-forecasts.md)",
         "sleep": "a pool without jobs has no workers: min: 0",
-        "kubernetes": "a queue worker starts no pods; what does is a workload, under ebbtide:workloads",
+        "kubernetes": "a queue worker starts no pods; a program that does is a workload, under ebbtide:workloads",
     }
 
     command: tuple[Word, ...] = Field(
@@ -371,7 +359,7 @@ class WorkerSettings(PoolSettings, ScrapedPodSettings):
 
     @property
     def must_save(self) -> bool:
-        """True if its workers only get the time of a save."""
+        """True if its stopping workers get only the time of a save."""
         return self.checkpoints is not None and self.checkpoints.required
 
 

@@ -10,12 +10,13 @@ from ebbtide.provisioning_labels import ReplicasOwner
 from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.entrance import ENTRANCE_CHECKS, Expose, Ingress
+from ebbtide.settings.sections.grammar import choice
 from ebbtide.settings.sections.pods.kubernetes import KubernetesRights
-from ebbtide.settings.sections.pods.pod import INGRESS, ScrapedPodSettings
+from ebbtide.settings.sections.pods.pod import INGRESS, ScrapedPodSettings, one_account
 from ebbtide.settings.sections.pods.volumes import Volume, one_node_for_one_pod
 from ebbtide.settings.sections.sleep import SLEEP_CHECKS, SleepKey
-from ebbtide.settings.sections.types import Mebibytes, Millicores, Positive, acted_on
-from ebbtide.units.quantities import cpu_quantity, memory_quantity
+from ebbtide.settings.sections.types import Mebibytes, Millicores, Positive
+from ebbtide.text.quantities import cpu_quantity, memory_quantity
 from ebbtide.vocabulary.labels import Category
 
 
@@ -34,15 +35,13 @@ class Vertical(StrEnum):
 
 def _vertical_suits_category(category: Category, vertical: Vertical) -> None:
     if category is Category.FIXED and vertical is not Vertical.OFF:
-        expected = "off for a fixed workload: where its node has no room a resize moves the pod"
+        expected = "off for a fixed workload: a resize moves the pod if its node has no room"
         raise wanted("vertical.fixed", expected, found=vertical.value, example='"off"', at="vertical")
 
 
 def _one_autoscaler(owner: ReplicasOwner, vertical: Vertical) -> None:
     if owner is ReplicasOwner.HPA and vertical is not Vertical.OFF:
-        expected = (
-            "off beside replicasOwner: hpa, which may scale by CPU or memory: they would undo each other's changes"
-        )
+        expected = "off with replicasOwner: hpa, which may scale by CPU or memory: they would undo each other's changes"
         raise wanted("vertical.scaled", expected, found=vertical.value, example='"off"', at="vertical")
 
 
@@ -61,7 +60,7 @@ class VerticalFloor(Settings):
 
 def _floor_has_something_to_hold(category: Category, vertical: Vertical, least: VerticalFloor | None) -> None:
     if least is not None and category is Category.FIXED:
-        expected = "no verticalMin on a fixed workload, whose requests nothing sets but the file"
+        expected = "no verticalMin on a fixed workload, whose requests only the file sets"
         raise wanted("vertical.fixed", expected, found="the key", example="category: flexible", at="verticalMin")
     if least is not None and vertical is Vertical.OFF:
         expected = "vertical: initial or inPlace with verticalMin, which is the minimum that it sets"
@@ -81,7 +80,7 @@ def _floor_within_request(least: VerticalFloor | None, cpu: int, memory: int) ->
             )
 
 
-VerticalText: TypeAlias = Annotated[Vertical, *acted_on(*Vertical, planned={})]
+VerticalText: TypeAlias = Annotated[Vertical, *choice(*Vertical, planned={})]
 
 VERTICAL_CHECKS = (
     Check(("category", "vertical"), _vertical_suits_category),
@@ -119,21 +118,15 @@ def _claims_suit_pods(volumes: Mapping[str, Volume], replicas: int, owner: Repli
 
 def _priority_suits_category(category: Category, priority: int | None) -> None:
     if category is Category.FIXED and priority is not None:
-        expected = "no priority for a fixed workload, which has that of the cluster's own critical pods"
+        expected = "no priority for a fixed workload, which has the priority of the cluster's critical pods"
         raise wanted("priority.fixed", expected, found=str(priority), example="category: flexible", at="priority")
 
 
 def _starters_are_fixed(category: Category, kubernetes: KubernetesRights | None) -> None:
     if kubernetes is not None and category is not Category.FIXED:
-        expected = "fixed, for a workload with rights at the API server: what starts pods holds their state"
+        expected = "fixed, for a workload with rights at the API server: a workload that starts pods holds their state"
         hint = "and the controller opens budgets only in the namespace ebbtide"
         raise wanted("kubernetes.not-fixed", expected, found=category, example="fixed", hint=hint, at="category")
-
-
-def _one_account(kubernetes: KubernetesRights | None, service_account: str | None) -> None:
-    if kubernetes is not None and service_account is not None:
-        expected = "kubernetes, which makes an account for the pod, or serviceAccount, which names one of others"
-        raise wanted("service-account.second", expected, found="both", at="serviceAccount")
 
 
 class WorkloadSettings(ScrapedPodSettings):
@@ -146,7 +139,7 @@ class WorkloadSettings(ScrapedPodSettings):
         Check(("volumes", "replicas", "replicas_owner"), _claims_suit_pods),
         Check(("category", "priority"), _priority_suits_category),
         Check(("category", "kubernetes"), _starters_are_fixed),
-        Check(("kubernetes", "service_account"), _one_account),
+        one_account("kubernetes"),
         *ENTRANCE_CHECKS,
         *VERTICAL_CHECKS,
         Check(("replicas_owner", "vertical"), _one_autoscaler),
@@ -155,7 +148,7 @@ class WorkloadSettings(ScrapedPodSettings):
 
     category: Annotated[
         Category,
-        *acted_on("fixed", "flexible", planned={"worker": "queue workers belong under ebbtide:workers"}),
+        *choice("fixed", "flexible", planned={"worker": "queue workers belong under ebbtide:workers"}),
     ] = Field(
         description="fixed pods are never evicted, flexible pods only outside business hours", examples=["flexible"]
     )
@@ -163,7 +156,7 @@ class WorkloadSettings(ScrapedPodSettings):
     replicas: Positive = Field(default=1, description="number of pods", examples=["3"])
     replicas_owner: Annotated[
         ReplicasOwner,
-        *acted_on("pulumi", "hpa", planned={"controller": "it follows from sleep, and worker pools always have it"}),
+        *choice("pulumi", "hpa", planned={"controller": "it follows from sleep, and worker pools always have it"}),
     ] = Field(
         default=ReplicasOwner.PULUMI,
         description="owner of the number of replicas; hpa: your own autoscaler, which starts at `replicas`",
@@ -214,8 +207,8 @@ class WorkloadSettings(ScrapedPodSettings):
     def replicas_writer(self) -> ReplicasOwner:
         """Return the writer of its replicas: the workload controller, if it sleeps.
 
-        With `when: never` that is the declared owner: a workload that never slept keeps it, and a file without the
-        number would reset it to 1.
+        With `when: never` it is the declared owner: a workload that never slept keeps this writer, and a file without
+        the number would reset it to 1.
         """
         return ReplicasOwner.CONTROLLER if self.sleeps else self.replicas_owner
 
@@ -231,7 +224,7 @@ class WorkloadSettings(ScrapedPodSettings):
 
     @property
     def most(self) -> int:
-        """Return its maximum number of pods, as far as the file knows."""
+        """Return its maximum number of pods, as far as the file has it."""
         return self.replicas
 
     @property

@@ -44,7 +44,7 @@ _KNOWN: Mapping[str, tuple[str, str, str]] = {
     "us-west-1": ("ab", "usw1", "13"),
     "us-west-2": ("abcd", "usw2", "1234"),
 }
-"""Letters, what ids begin with, and the numbers that they end with. Source: AWS' answers to
+"""Letters, the prefix of ids, and the numbers that end them. Source: AWS' answers to
 `describe-instance-type-offerings`, as moto 5.2.5 keeps them in moto/ec2/resources (Apache-2.0)."""
 
 _OF_OLD_ACCOUNTS: Mapping[str, tuple[str, str]] = {
@@ -90,7 +90,7 @@ def zone_findings(zones: Sequence[str], region: str, at: Location) -> list[Findi
 
 def _of_zone(zone: str, region: str, at: Location) -> list[Finding]:
     if zone in WITHOUT_EKS:
-        expected = "a zone in which EKS makes clusters"
+        expected = "a zone in which EKS creates clusters"
         return [
             Finding(code="zone.without-eks", at=at, wanted=expected, found=repr(zone), example=_names(region, zone)[0])
         ]

@@ -2,26 +2,26 @@
 
 from typing import Any
 
-from ebbtide.advice.sizes.evidence import Evidence, Figure, Use
-from ebbtide.advice.sizes.rules import Requests, Resource, Verdict, decide
+from ebbtide.lab.advice.sizes.evidence import ContainerUsage, Evidence, MeasuredAmount
+from ebbtide.lab.advice.sizes.rules import ContainerRequests, ResourceName, SizeVerdict, decide
 
 EVIDENCE = Evidence()
 
 
-def steady(amount: float) -> Figure:
-    return Figure(amount, amount, amount)
+def steady(amount: float) -> MeasuredAmount:
+    return MeasuredAmount(amount, amount, amount)
 
 
-def use(*, cpu: float = 500, memory: float = 1000, **changes: Any) -> Use:
+def use(*, cpu: float = 500, memory: float = 1000, **changes: Any) -> ContainerUsage:
     """Of a container that was seen for two weeks, and that nothing was short of."""
     values: dict[str, Any] = {"days": 14, "cpu": steady(cpu), "memory": steady(memory), "kills": 0, **changes}
-    return Use(**values)
+    return ContainerUsage(**values)
 
 
-def asked(**changes: Any) -> Requests:
+def asked(**changes: Any) -> ContainerRequests:
     values: dict[str, Any] = {"cpu": 2000, "memory": 4096, **changes}
-    return Requests(**values)
+    return ContainerRequests(**values)
 
 
-def decided(resource: Resource, of: Use, given: Requests | None = None) -> Verdict:
+def decided(resource: ResourceName, of: ContainerUsage, given: ContainerRequests | None = None) -> SizeVerdict:
     return decide(resource, given or asked(), of, EVIDENCE)

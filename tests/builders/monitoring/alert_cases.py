@@ -143,7 +143,7 @@ OF_FLOW = {"workload": "raycluster ray/flow"}
 
 OF_SERVICE = {"service": "embedder"}
 _MISSING = "A metric that the pods embedder scale by is missing: their number stays as it is, whatever the load."
-_FEW = "Fewer than two of the gateway's Envoys are seen: one more, and no request is answered."
+_FEW = "Fewer than two of the gateway's Envoys are seen: if the last one fails, no request is answered."
 
 CASES = (
     Case(
@@ -155,12 +155,12 @@ CASES = (
     Case(
         alert="EbbtideNoLeader",
         wrong={"ebbtide_leader": "0"},
-        says="No controller is known to hold its Lease: queues are not scaled and budgets not flipped.",
+        says="No controller is known to hold its Lease: queues are not scaled, budgets stay as they are.",
     ),
     Case(
         alert="EbbtideNoLeader",
         wrong={"ebbtide_leader": GONE},
-        says="No controller is known to hold its Lease: queues are not scaled and budgets not flipped.",
+        says="No controller is known to hold its Lease: queues are not scaled, budgets stay as they are.",
     ),
     Case(
         alert="EbbtideControllerStuck",
@@ -206,37 +206,37 @@ CASES = (
         alert="EbbtideWorkerWillNotStop",
         wrong={ENDING: "1"},
         labels=OF_TRAIN,
-        says="Pods of the pool train have been ending for longer than one may take.",
+        says="Pods of the pool train have been terminating for longer than a pod may take.",
     ),
     Case(
         alert="EbbtideExporterAway",
         wrong={"ebbtide_exporter_config_good": GONE},
-        says="The exporter is away or cannot see a part of the cluster, so that alerts on it cannot fire.",
+        says="The exporter is away or cannot see a part of the cluster, so alerts that depend on it cannot fire.",
     ),
     Case(
         alert="EbbtideExporterAway",
         wrong={SEES_NODES: "0"},
         labels={"what": "nodes"},
-        says="The exporter is away or cannot see a part of the cluster, so that alerts on it cannot fire.",
+        says="The exporter is away or cannot see a part of the cluster, so alerts that depend on it cannot fire.",
     ),
     Case(
         alert="EbbtideCloserFailed",
         wrong={DUE: "60"},
         labels={"cronjob": "ebbtide-closer-0745"},
         says="The closer ebbtide-closer-0745 was due 33m 0s ago and has not succeeded: budgets that the controller "
-        "left open are open.",
+        "left open stay open.",
     ),
     Case(
         alert="EbbtideCloserFailed",
         wrong={DUE: "60", CLOSED: GONE},
         labels={"cronjob": "ebbtide-closer-0745"},
         says="The closer ebbtide-closer-0745 was due 33m 0s ago and has not succeeded: budgets that the controller "
-        "left open are open.",
+        "left open stay open.",
     ),
     Case(
         alert="EbbtideCloserNotStarted",
         wrong={CLOSED: "-300000"},
-        says="No closer has succeeded for 3d 12h 4m 0s, and no two openings are further apart than 73h.",
+        says="No closer has succeeded for 3d 12h 4m 0s, although openings are at most 73h apart.",
     ),
     Case(
         alert="EbbtideHpaBlind",
@@ -259,7 +259,7 @@ CASES = (
     Case(
         alert="EbbtideHolidaysEnd",
         wrong={HOLIDAYS: "2000000"},
-        says="Holidays are known for 23d 1h 59m 20s: after that each of them is a working day.",
+        says="Holidays are known for 23d 1h 59m 20s: later ones count as working days.",
     ),
     Case(
         alert="EbbtideWorkloadsNoLeader",
@@ -284,25 +284,25 @@ CASES = (
         wrong={OVERDUE: "1"},
         labels={**OF_FLOW, "group": "gpu"},
         says="Ray keeps idle workers (1) of the group gpu of raycluster ray/flow past their idle timeout: ebbtide "
-        "status says in dollars what their nodes cost.",
+        "status shows what their nodes cost.",
     ),
     Case(
         alert="EbbtideAdoptedPodsUnlabelled",
         wrong={UNLABELLED: "2"},
         labels={"workload": "hub"},
-        says="Pods of the rule hub have been without its label for an hour: 2 may run on any node.",
+        says="Pods of the rule hub have lacked its label for an hour: 2 may run on any node.",
     ),
     Case(
         alert="EbbtideServiceSlow",
         wrong={FAST: "50", LATER: "60"},
         labels=OF_SERVICE,
-        says="Of the answers of embedder, 5 in 100 take longer than 500ms, and slo.p95 says 400ms.",
+        says="5 in 100 answers of embedder take longer than 500ms, and slo.p95 says 400ms.",
     ),
     Case(
         alert="EbbtideServiceBurnsErrorBudget",
         wrong={ANSWERED: "0", FAILED: "100"},
         labels=OF_SERVICE,
-        says="Of the requests to embedder 46.88% fail, and slo.errors allows 0.1%.",
+        says="46.88% of the requests to embedder fail, and slo.errors allows 0.1%.",
     ),
     Case(
         alert="EbbtideServiceMetricMissing",
@@ -320,13 +320,13 @@ CASES = (
         alert="EbbtideServiceAtMax",
         wrong={ACTIVE: "11", WAITING: "2", ENDPOINTS: "4"},
         labels=OF_SERVICE,
-        says="The pods embedder are 4 and may be no more, with 13 requests in flight: each was to have 3.",
+        says="The pods embedder are at their max of 4, with 13 requests in flight: the target for each pod is 3.",
     ),
     Case(alert="EbbtideGatewayProxiesFew", wrong={ONE_PROXY: GONE, OTHER_PROXY: GONE}, says=_FEW),
     Case(
         alert="EbbtideGatewayUnled",
         wrong={ONE_PROXY: "0", OTHER_PROXY: "0"},
-        says="No Envoy of the gateway hears from Envoy Gateway: requests go to the pods that were there before.",
+        says="No Envoy of the gateway hears from Envoy Gateway: requests go only to pods that it knew before.",
     ),
     Case(alert="EbbtideGatewayProxiesFew", wrong={OTHER_PROXY: GONE}, says=_FEW),
 )

@@ -4,6 +4,7 @@ import json
 import tempfile
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from controllers.exporter.sight import Sight
 from controllers.process import ConfigFile
 from controllers.scaler import main as scaler
 from controllers.workloads import main as workloads
-from controllers.workloads.loop import Tally, metrics
+from controllers.workloads.loop import LoopCounters, metrics
 from controllers.workloads.ray.idle import IdleWorkers
 from ebbtide.vocabulary.documents import dump, load
 from ebbtide.vocabulary.exporter import AdoptedRule, ExporterConfig, LabelValues, Price
@@ -65,7 +66,7 @@ def of_the_workload_controller(folder: Path) -> str:
     document.write_text(dump(wanted), encoding="utf-8")
     access = kubeconfig(folder)
     process = workloads.WorkloadProcess(ConfigFile(document, partial(load, WorkloadsConfig)), access)
-    term = process.term = workloads.Term(process, wanted)
+    term = process.term = workloads.WorkloadsTerm(process, wanted, stream=StringIO())
     term.loop.reconcile(NOON, TRUST)
     term.loop.close()
     return process.metrics()
@@ -73,7 +74,7 @@ def of_the_workload_controller(folder: Path) -> str:
 
 def of_an_idle_ray_cluster() -> str:
     """What the workload controller adds for one that it sees, with a worker that Ray keeps."""
-    tally = Tally()
+    tally = LoopCounters()
     tally.writes["raycluster ray/flow", "done"] = 1
     seen = {
         "kind": "RayCluster",

@@ -9,11 +9,13 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
-from ebbtide.ledger.lives import NodeKey, Sightings
-from ebbtide.ledger.month import Month
-from ebbtide.ledger.reading import Recording, Steps
+from ebbtide.lab.ledger.lives import NodeKey, Sightings
+from ebbtide.lab.ledger.month import Month
+from ebbtide.lab.ledger.reading import RecordedMonth, Steps
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.prices import on_demand, spot_typical
 from tests.builders.monitoring.day import GIB, PROMTOOL
@@ -63,11 +65,11 @@ class KnownMonth:
     clusters: int = 1
     every: float = 60.0  # seconds between two samples
 
-    @property
+    @cached_property
     def begin(self) -> float:
         return self.month.begin.timestamp()
 
-    @property
+    @cached_property
     def end(self) -> float:
         return self.month.end.timestamp()
 
@@ -114,12 +116,13 @@ class KnownMonth:
             created.setdefault(run.key.node, []).append(run.created)
         return Sightings(looks=looks, seen=seen, created=created)
 
-    def recording(self) -> Recording:
-        """What the reader makes of the samples."""
-        wanted = tuple((at, float(value)) for at, value in self._wanted() if not self._lost(at))
+    def recording(self) -> RecordedMonth:
+        """The reader's result: of workers, only the changes."""
+        by_value = groupby(((at, float(value)) for at, value in self._wanted() if not self._lost(at)), itemgetter(1))
+        wanted = tuple(next(steps) for _, steps in by_value)
         hours = range(round(self.month.hours))
         shares = dict.fromkeys(hours, 0.5)
-        return Recording(
+        return RecordedMonth(
             source="a made-up month",
             sightings=self.sightings(),
             prices=self.prices,

@@ -144,7 +144,7 @@ def _running(command: Sequence[str], folder: Path, ready: str) -> Generator[None
 
 def answers(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=30) as answer:
             return answer.status == 200
     except (URLError, OSError):
         return False
@@ -152,5 +152,5 @@ def answers(url: str) -> bool:
 
 def asked(url: str, path: str) -> Any:
     """The data of an answer of Prometheus' API."""
-    with urllib.request.urlopen(f"{url}/api/v1/{path}", timeout=10) as answer:
+    with urllib.request.urlopen(f"{url}/api/v1/{path}", timeout=30) as answer:
         return json.loads(answer.read())["data"]

@@ -6,11 +6,11 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
+from ebbtide.lab.simulator.services.counts import DAY_MINUTES, Minutes
+from ebbtide.lab.simulator.services.served import PlayedMetric, PodModel, ServiceModel
+from ebbtide.lab.simulator.strategies.hpa import HpaBehavior, HpaMetric, HpaPolicy, HpaRules, TargetKind
+from ebbtide.lab.simulator.trace.counted import CountedQueue, RequestTrace
 from ebbtide.settings.sections.serving.routes import BalanceKind
-from ebbtide.simulator.services.counts import DAY_MINUTES, Minutes
-from ebbtide.simulator.services.served import PlayedMetric, Pod, SimulatedService
-from ebbtide.simulator.strategies.hpa import HpaBehavior, HpaMetric, HpaPolicy, HpaRules, TargetKind
-from ebbtide.simulator.trace.counted import CountedQueue, RequestTrace
 from ebbtide.vocabulary.workloads import FloorPolicy
 
 BEHAVIOR = HpaBehavior(
@@ -19,7 +19,7 @@ BEHAVIOR = HpaBehavior(
 )
 
 
-def a_pod(**changes: Any) -> Pod:
+def a_pod(**changes: Any) -> PodModel:
     given: dict[str, Any] = {
         "request_s": 1.0,
         "spread": 0.5,
@@ -29,10 +29,10 @@ def a_pod(**changes: Any) -> Pod:
         "node_boot_s": 120.0,
         "per_node": 4,
     }
-    return Pod(**{**given, **changes})
+    return PodModel(**{**given, **changes})
 
 
-def a_service(*, pod: Pod | None = None, least: int = 1, most: int = 20, **changes: Any) -> SimulatedService:
+def a_service(*, pod: PodModel | None = None, least: int = 1, most: int = 20, **changes: Any) -> ServiceModel:
     """A target of 2 in flight; one pod is meant for 1.4 requests a second."""
     policy = FloorPolicy(
         name="embedder", namespace="ebbtide", keda=True, least=least, most=most, lead=timedelta(minutes=5)
@@ -54,7 +54,7 @@ def a_service(*, pod: Pod | None = None, least: int = 1, most: int = 20, **chang
         "balance": BalanceKind.LEAST_REQUEST,
         "usd_per_pod_hour": 0.2,
     }
-    return SimulatedService(**{**given, **changes})
+    return ServiceModel(**{**given, **changes})
 
 
 def a_request_trace(
@@ -86,7 +86,7 @@ def shuffled(minutes: Minutes, seed: int = 2, block: int = 60) -> Minutes:
     return Minutes(rate for some in blocks for rate in some)
 
 
-def nine_to_seven(service: SimulatedService) -> Any:
+def nine_to_seven(service: ServiceModel) -> Any:
     """Business hours of every weekday, for a backtest."""
 
     def floor(minute: int, pods: int) -> int:

@@ -5,9 +5,9 @@ from dataclasses import replace
 from datetime import datetime
 from functools import cache
 
-from ebbtide.simulator.services.replay import ServiceOptions, replay_service, service_course
-from ebbtide.simulator.services.results import ServiceReplay
-from ebbtide.simulator.services.strategies import ServiceStrategy
+from ebbtide.lab.simulator.services.replay import ServiceOptions, replay_service, service_course
+from ebbtide.lab.simulator.services.results import ServiceReplay
+from ebbtide.lab.simulator.services.strategies import ServiceStrategy
 from tests.builders.workloads.played import a_request_trace
 from tests.builders.workloads.services import services_stack
 

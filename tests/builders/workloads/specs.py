@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from controllers.workloads.ray.sleep import ClusterState
-from ebbtide.vocabulary.workloads import Sleep, Wake, When
+from controllers.workloads.ray.sleep import RayClusterState
+from ebbtide.vocabulary.workloads import Sleep, SleepWhen, Wake
 from tests.paths import DATA
 
-IDLE = Sleep(when=When.IDLE, after=timedelta(hours=2), wake=frozenset({Wake.QUEUE, Wake.MANUAL}))
+IDLE = Sleep(when=SleepWhen.IDLE, after=timedelta(hours=2), wake=frozenset({Wake.QUEUE, Wake.MANUAL}))
 ANSWERS: Mapping[str, Mapping[str, Any]] = json.loads((DATA / "ray-head" / "2.60.0.json").read_text())["answers"]
 """By what was so: the head's three answers, or its refusals as [status, text]."""
 REFUSED = ("no token", "another token")
@@ -32,7 +32,7 @@ def spec(*groups: dict[str, Any], image: str = "ray:1", **more: Any) -> dict[str
     return {"rayVersion": "2.60.0", **options, "headGroupSpec": head, "workerGroupSpecs": [*groups], **more}
 
 
-def seen(**changes: Any) -> ClusterState:
+def seen(**changes: Any) -> RayClusterState:
     """Awake, known to be idle for a day, and nothing speaks against sleep."""
     values: dict[str, Any] = {"suspended": False, "idle_for": timedelta(days=1), **changes}
-    return ClusterState(**values)
+    return RayClusterState(**values)

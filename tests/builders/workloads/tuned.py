@@ -3,11 +3,11 @@
 import math
 from functools import cache
 
-from ebbtide.advice.services.place import StackText
-from ebbtide.advice.services.targets import TargetAdvice, target_advice
+from ebbtide.lab.advice.services.place import StackText
+from ebbtide.lab.advice.services.targets import TargetAdvice, target_advice
+from ebbtide.lab.simulator.services.replay import ServiceOptions
+from ebbtide.lab.simulator.trace.counted import RequestTrace
 from ebbtide.settings.file.contents import no_files
-from ebbtide.simulator.services.replay import ServiceOptions
-from ebbtide.simulator.trace.counted import RequestTrace
 from tests.builders.workloads.played import a_request_trace
 from tests.builders.workloads.services import with_services
 
@@ -24,7 +24,7 @@ GENEROUS = "scale: { metrics: { inFlight: 3 }, min: 6, max: 12 }"
 def a_stack(*changes: tuple[str, str], scale: str = GENEROUS) -> StackText:
     """The embedder with requests of two seconds; `scale` stands at the service."""
     text = with_services(*SLOW, (SCALE, scale), *changes)
-    return StackText(text=text, file="stacks/Pulumi.acme.yaml", stack="acme", beside=no_files)
+    return StackText(text=text, file="stacks/Pulumi.acme.yaml", stack="acme", reader=no_files)
 
 
 def an_afternoon(peak: float = 1.5, hours: int = 3) -> RequestTrace:

@@ -49,7 +49,7 @@ def test_an_existing_cluster_is_told_the_version_beside_the_policy(monkeypatch: 
 
     policies(rules, {})
 
-    assert lines == ["ebbtide:adopted needs Kubernetes 1.36 or later: ebbtide probe compares the cluster"]
+    assert lines == ["ebbtide:adopted needs Kubernetes 1.36 or later; ebbtide probe checks the cluster"]
 
 
 def test_an_error_never_keeps_a_pod_of_a_team_from_being_created() -> None:

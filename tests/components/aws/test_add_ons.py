@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from components.aws.add_ons import ON_FIXED_NODES, PINNED, add_on_version, after_nodes, before_nodes
 from components.cluster.autoscaler_settings import RELEASES
 from ebbtide.settings.sections.cluster import ClusterSettings
-from ebbtide.settings.sections.eks_versions import KUBERNETES_VERSIONS, AddOn, parse_add_on_version
+from ebbtide.settings.sections.eks_versions import KUBERNETES_VERSIONS, AddOn, AddOnVersion
 from tests.builders.stack import Recorded
 
 TAGS = st.dictionaries(st.text(min_size=1, max_size=20), st.text(max_size=20), max_size=5)
@@ -38,7 +39,7 @@ def test_a_minor_has_a_version_for_every_add_on_and_an_autoscaler(minor: str) ->
     versions = PINNED[minor]
 
     assert set(versions) == set(AddOn)
-    assert all(parse_add_on_version(version) for version in versions.values() if version is not None)
+    TypeAdapter(list[AddOnVersion]).validate_python([version for version in versions.values() if version is not None])
     assert str(versions[AddOn.KUBE_PROXY]).startswith(f"v{minor}.")
     assert RELEASES[minor].startswith(f"v{minor}.")
 

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.aws.node_group import NodeGroup, NodeGroupArgs
-from components.aws.node_shape import NodeRange, NodeShape, Taint, ami_type, name_prefix, node_shape, ranges, split
+from components.aws.node_shape import NodeRange, NodeTemplate, ami_type, name_prefix, node_shape, ranges, split
 from components.context import StackContext
 from components.ownership import FieldOwner, OwnershipTable
+from ebbtide.kube.taints import Taint
 from ebbtide.prices import instance_type, instance_type_names
 from ebbtide.provisioning_labels import NodeKind
 from tests.builders.autoscaler import read_from_tags
@@ -23,10 +24,10 @@ KEYS = st.from_regex(r"[a-z]{1,8}\.dev/[a-z]{1,8}", fullmatch=True)
 VALUES = st.from_regex(r"[a-z0-9]{1,8}", fullmatch=True)
 EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
 SHAPES = st.builds(
-    NodeShape,
+    NodeTemplate,
     labels=st.dictionaries(KEYS, VALUES, min_size=1, max_size=4),
     taints=st.lists(
-        st.builds(Taint, key=KEYS, value=VALUES, effect=st.sampled_from(sorted(EFFECTS))),
+        st.builds(Taint, key=KEYS, value=VALUES, effect=st.sampled_from(sorted(EFFECTS.values()))),
         max_size=3,
         unique_by=lambda taint: taint.key,
     ).map(tuple),
@@ -39,7 +40,7 @@ ZONES = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=4, unique=True)
 
 
 def node_group(
-    shape: NodeShape | None = None,
+    shape: NodeTemplate | None = None,
     kind: NodeKind = NodeKind.FLEXIBLE,
     size: NodeRange = NodeRange(0, 3),  # noqa: B008 - frozen
     table: OwnershipTable | None = None,
@@ -69,11 +70,11 @@ def nodes_of(seen: Recorded) -> dict[str, Any]:
 
 
 @given(shape=SHAPES)
-def test_the_autoscaler_reads_from_the_tags_what_the_nodes_will_be(shape: NodeShape) -> None:
+def test_the_autoscaler_reads_from_the_tags_what_the_nodes_will_be(shape: NodeTemplate) -> None:
     read = read_from_tags(shape.autoscaling_tags())
 
     assert read.labels == shape.labels
-    assert read.taints == {(taint.key, taint.value, EFFECTS[taint.effect]) for taint in shape.taints}
+    assert read.taints == {(taint.key, taint.value, taint.effect) for taint in shape.taints}
     assert read.resources.get("nvidia.com/gpu", "0") == str(shape.gpus)
     assert read.resources["pods"] == str(shape.max_pods)
     assert read.options == shape.options
@@ -95,7 +96,7 @@ def test_gpu_nodes_are_tainted_and_known_as_such_before_they_exist() -> None:
     shape = node_shape("gpu", group_settings(NodeKind.GPU))
     read = read_from_tags(shape.autoscaling_tags())
 
-    assert shape.taints == (Taint(key="nvidia.com/gpu", value="true", effect="NO_SCHEDULE"),)
+    assert shape.taints == (Taint("nvidia.com/gpu", "true", "NoSchedule"),)
     assert shape.labels["k8s.amazonaws.com/accelerator"] == "nvidia-a10g"
     assert read.taints == {("nvidia.com/gpu", "true", "NoSchedule")}
     assert read.resources["nvidia.com/gpu"] == "1"

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from random import Random
 
-from components.aws.node_shape import NodeShape, ami_type, group_options, node_shape
+from components.aws.node_shape import NodeTemplate, ami_type, group_options, node_shape
 from components.pods.rules import nodes_of_group, nodes_of_kind, tolerations
 from ebbtide.prices import InstanceType, instance_type, instance_type_names
 from ebbtide.provisioning_labels import NodeKind
@@ -15,7 +15,6 @@ from tests.builders.autoscaler import ReadNode, read_from_tags
 
 SPECS = 10_000
 GIB = 1024**3
-EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
 
 
 def types_by_shape() -> list[list[InstanceType]]:
@@ -51,7 +50,7 @@ def disagreements(name: str, group: NodeGroupSettings) -> list[str]:
     same = {
         "labels": read.labels == shape.labels,
         "own labels": read.labels.items() >= {**nodes_of_group(name), **nodes_of_kind(group.kind)}.items(),
-        "taints": read.taints == {(taint.key, taint.value, EFFECTS[taint.effect]) for taint in shape.taints},
+        "taints": read.taints == {(taint.key, taint.value, taint.effect) for taint in shape.taints},
         "a taint where there are GPUs": bool(read.taints) is (first.gpu > 0),
         "GPUs": read.resources.get("nvidia.com/gpu", "0") == str(first.gpu),
         "pods": read.resources["pods"] == str(shape.max_pods),
@@ -102,7 +101,7 @@ def takes(node: ReadNode, selector: Mapping[str, str], gpus: int) -> bool:
 
 def test_a_worker_starts_nodes_of_its_own_group_and_of_no_other() -> None:
     """Any two groups in one stack."""
-    shapes: list[tuple[str, NodeShape]] = [(name, node_shape(name, group)) for name, group in specs(2_000)]
+    shapes: list[tuple[str, NodeTemplate]] = [(name, node_shape(name, group)) for name, group in specs(2_000)]
     for (name, own), (other, another) in pairwise(shapes):
         selector = nodes_of_group(name)
         assert takes(read_from_tags(own.autoscaling_tags()), selector, own.gpus)

@@ -21,8 +21,8 @@ def refused(region: str, zones: list[str], found: dict[str, str]) -> str:
 
 def test_a_letter_that_the_account_does_not_have_is_refused_with_those_that_it_has() -> None:
     assert refused("ap-northeast-1", ["a", "b"], TOKYO) == (
-        "ebbtide:cluster.zones: wanted zones that this account has in ap-northeast-1, which are a, c, d as AWS "
-        "answers, found b (for example [a, c]); nothing was changed"
+        "ebbtide:cluster.zones: wanted zones of this account in ap-northeast-1 (AWS lists a, c, d), found b "
+        "(for example [a, c]); nothing was changed"
     )
 
 
@@ -38,7 +38,7 @@ def test_a_letter_that_leads_to_a_zone_without_eks_is_named_as_such() -> None:
 
     said = refused("us-east-1", ["a", "d"], dealt)
     assert "found d" in said
-    assert "in d EKS makes no cluster" in said
+    assert "EKS creates no cluster in d" in said
     assert "a, b, c, e, f" in said
 
 

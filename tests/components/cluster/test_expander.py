@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from components.aws.node_shape import name_prefix
 from components.cluster.autoscaler import NAMESPACE_RULES
 from components.cluster.autoscaler_settings import priorities
+from ebbtide.lab.simulator.results import Strategy
+from ebbtide.lab.simulator.strategies.plans import FLAGS
+from ebbtide.lab.simulator.strategies.table import cluster_plan
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.types import SHORT_NAME
-from ebbtide.simulator.results import Strategy
-from ebbtide.simulator.strategies.plans import FLAGS
-from ebbtide.simulator.strategies.table import cluster_plan
 from tests.builders.autoscaler import highest
 from tests.builders.stack import Recorded, group_settings, stack_settings
 

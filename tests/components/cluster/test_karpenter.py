@@ -64,7 +64,7 @@ def test_its_nodes_have_the_labels_and_taints_of_managed_groups(kind: NodeKind) 
 
     assert spec["template"]["metadata"]["labels"] == managed.labels
     taints = [(taint["key"], taint["value"], taint["effect"]) for taint in spec["template"]["spec"].get("taints", ())]
-    assert taints == [(taint.key, taint.value, taint.kubernetes_effect) for taint in managed.taints]
+    assert taints == [(taint.key, taint.value, taint.effect) for taint in managed.taints]
 
 
 def test_its_nodes_come_from_the_groups_types_zones_and_market_up_to_its_maximum() -> None:
@@ -283,4 +283,4 @@ def test_flexible_pods_choose_a_provisioner_by_the_label_of_karpenters_nodes(tmp
         "there": {"general"},
         "back": {"flexible"},
     }
-    assert "EB013" not in {broken.id for broken in judge(settings, resources, date(2026, 11, 26))}
+    assert "EB013" not in {broken.code for broken in judge(settings, resources, date(2026, 11, 26))}

@@ -130,7 +130,7 @@ def test_an_open_namespace_of_such_a_workload_is_found() -> None:
         if resource.name == "own-hub-namespace":
             del resource.inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
 
-    assert {result.id for result in judge(settings, resources, TODAY)} == {"EB028"}
+    assert {result.code for result in judge(settings, resources, TODAY)} == {"EB028"}
 
 
 def test_the_rights_that_it_takes_on_an_existing_cluster_are_asked_about() -> None:

@@ -30,7 +30,7 @@ def rules(kind: str, name: str) -> list[dict[str, Any]]:
 def test_it_breaks_no_rule() -> None:
     broken = judge(with_everything(), resources(), TODAY)
 
-    assert not [it for it in broken if "nodepool" in it.reason or WORKLOADS in it.resource or CLOSER in it.resource]
+    assert not [it for it in broken if "nodepool" in it.text or WORKLOADS in it.resource or CLOSER in it.resource]
 
 
 def test_the_controller_reads_all_node_pools_and_patches_those_of_the_file() -> None:

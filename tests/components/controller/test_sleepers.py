@@ -31,7 +31,7 @@ def resources() -> tuple[Resource, ...]:
 
 
 def test_it_breaks_no_rule() -> None:
-    assert [(hit.id, hit.resource, hit.reason) for hit in judge(sleeping_stack(), resources(), TODAY)] == []
+    assert [(hit.code, hit.resource, hit.text) for hit in judge(sleeping_stack(), resources(), TODAY)] == []
 
 
 @pytest.mark.parametrize("name", SLEEPERS)
@@ -53,7 +53,7 @@ def test_an_update_that_would_take_the_replicas_back_breaks_a_rule() -> None:
         for resource in resources()
     )
 
-    assert [hit.id for hit in judge(sleeping_stack(), taken, TODAY)].count("EB008") >= len(SLEEPERS)
+    assert [hit.code for hit in judge(sleeping_stack(), taken, TODAY)].count("EB008") >= len(SLEEPERS)
 
 
 def _owned(resource: Resource) -> Resource:
@@ -82,7 +82,7 @@ def test_at_the_end_of_a_sleep_the_entry_and_its_right_stay_and_the_number_is_de
     assert notes.ignore_changes == ()
     assert "replicas: 2\n" in document(notes)
     assert "replicas:" not in document(only(resources(), "Deployment", "notes"))
-    assert [hit.id for hit in judge(settings, ending, TODAY)] == []
+    assert [hit.code for hit in judge(settings, ending, TODAY)] == []
 
 
 IDLE = "sleep: { when: idle, hub: { secret: hub, key: token } }"
@@ -99,7 +99,7 @@ def idle() -> tuple[Resource, ...]:
 
 def test_what_sleeps_when_idle_breaks_no_rule() -> None:
     stack = sleeping_stack(notes=IDLE, more=BUNDLED)
-    assert [(hit.id, hit.resource, hit.reason) for hit in judge(stack, idle(), TODAY)] == []
+    assert [(hit.code, hit.resource, hit.text) for hit in judge(stack, idle(), TODAY)] == []
 
 
 def test_the_controller_lists_pods_only_where_something_sleeps_when_idle() -> None:

@@ -99,7 +99,7 @@ def test_policies_find_the_nodes_of_such_pods(tmp_path: Path) -> None:
 
     homes = {pods.name: {group.name for group in state.groups_for(pods)} for pods in state.pods}
     assert (homes["api"], homes["train"]) == ({"flexible"}, {"flexible"})
-    assert "EB013" not in {broken.id for broken in judge(settings, resources, date(2026, 11, 26))}
+    assert "EB013" not in {broken.code for broken in judge(settings, resources, date(2026, 11, 26))}
 
 
 def test_a_pod_that_others_start_must_say_it_where_groups_differ(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from components.pods.rules import PodIdentity, affinity, home, spread
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.sections.types import parse_cpu, parse_memory
 from ebbtide.settings.sections.workers import grace_seconds
-from ebbtide.units.quantities import cpu_quantity, memory_quantity
+from ebbtide.text.quantities import cpu_quantity, memory_quantity
 from ebbtide.vocabulary.labels import Category
 from tests.builders.components import worker_settings
 

@@ -28,7 +28,7 @@ def stack() -> Recorded:
 
 
 def broken(settings: StackSettings, resources: Sequence[Resource]) -> set[str]:
-    return {f"{it.id} {it.resource}" for it in judge(settings, resources, TODAY) if "ray" in it.resource.lower()}
+    return {f"{it.code} {it.resource}" for it in judge(settings, resources, TODAY) if "ray" in it.resource.lower()}
 
 
 def wanted(stack: Recorded) -> dict[str, Any]:

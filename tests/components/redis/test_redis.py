@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from components.pods.redis_access import CA_FILE, RedisAuthority, python_url, redis_endpoint, redis_url
 from components.redis.queues import Redis, RedisArgs
-from components.redis.users import RedisUser
+from components.redis.users import RedisAclUser
 from ebbtide.recording.resources import Resource
 from ebbtide.settings.sections.adopted import AdoptedSettings
 from ebbtide.settings.sections.redis import RedisKind, RedisSettings, RedisTls
@@ -207,7 +207,7 @@ def test_a_private_authority_of_a_redis_elsewhere_is_trusted_too() -> None:
 def test_adopted_pods_get_their_own_user_secret_and_way_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pulumi.Output, "secret", staticmethod(pulumi.Output.from_input))  # so that it can be read here
     rule = AdoptedSettings.model_construct(namespace="team", selector={"app": ("api",)})
-    users = {"api": RedisUser(rule=rule, rights=["~api:*"])}
+    users = {"api": RedisAclUser(rule=rule, rights=["~api:*"])}
 
     def program() -> None:
         Redis("redis", RedisArgs(stack=STACK, settings=IN_CLUSTER, password="hush", users=users))

@@ -28,7 +28,7 @@ def resources(*changes: tuple[str, str]) -> tuple[Resource, ...]:
 
 
 def test_it_breaks_no_rule() -> None:
-    assert [(it.id, it.resource, it.reason) for it in judge(services_stack(*OPEN), resources(*OPEN), TODAY)] == []
+    assert [(it.code, it.resource, it.text) for it in judge(services_stack(*OPEN), resources(*OPEN), TODAY)] == []
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_pulumi_declares_the_minimum_once_and_leaves_it(kind: str, name: str, fi
 
 
 def test_an_update_that_would_take_the_minimum_back_breaks_a_rule() -> None:
-    broken = [(hit.id, hit.reason) for hit in judge(services_stack(*OPEN), resources(), TODAY)]
+    broken = [(hit.code, hit.text) for hit in judge(services_stack(*OPEN), resources(), TODAY)]
 
     assert [rule for rule, _ in broken].count("EB008") == 3
 

@@ -59,7 +59,7 @@ def container(found: tuple[Resource, ...], name: str) -> Any:
 def test_it_breaks_no_rule(changes: tuple[tuple[str, str], ...]) -> None:
     stack = services_stack(*changes)
 
-    assert [(it.id, it.resource, it.reason) for it in judge(stack, resources(*changes), TODAY)] == []
+    assert [(it.code, it.resource, it.text) for it in judge(stack, resources(*changes), TODAY)] == []
 
 
 @pytest.mark.parametrize("serving", ["public: true", "public: true, sources: [203.0.113.0/24]"])
@@ -67,7 +67,7 @@ def test_a_gateway_that_the_file_calls_public_breaks_no_rule_and_another_does(se
     public = f"ebbtide:serving: {{ {serving} }}\n"
 
     assert judge(services_stack(more=public), resources(more=public), TODAY) == ()
-    assert [it.id for it in judge(services_stack(), resources(more=public), TODAY)] == ["EB033"]
+    assert [it.code for it in judge(services_stack(), resources(more=public), TODAY)] == ["EB033"]
 
 
 def test_a_route_names_the_pods_of_a_variant_whose_weight_is_0() -> None:
@@ -118,7 +118,7 @@ def test_only_a_budget_that_opens_must_be_handed_over(least: int, broken: list[s
         for it in resources(change)
     )
 
-    assert [it.id for it in judge(services_stack(change), bare, TODAY)] == broken
+    assert [it.code for it in judge(services_stack(change), bare, TODAY)] == broken
 
 
 def test_a_pod_waits_before_it_stops_and_has_the_time_to_end_its_longest_request() -> None:
@@ -268,8 +268,8 @@ def leading(found: tuple[Resource, ...], **backend: object) -> tuple[Resource, .
 def test_a_route_that_leads_nowhere_blocks(backend: dict[str, object], said: str) -> None:
     (found,) = judge(services_stack(), leading(resources(), **backend), TODAY)
 
-    assert (found.id, found.severity, found.resource) == ("EB044", "blocking", "HTTPRoute ebbtide/embedder-small")
-    assert found.reason.startswith(said)
+    assert (found.code, found.severity, found.resource) == ("EB044", "blocking", "HTTPRoute ebbtide/embedder-small")
+    assert found.text.startswith(said)
 
 
 def test_where_a_route_leads_in_a_namespace_of_somebody_elses_is_not_known() -> None:

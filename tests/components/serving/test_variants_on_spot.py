@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from components.serving.routing import http_routes
+from ebbtide.lab.simulator.results import Strategy
+from ebbtide.lab.simulator.strategies.table import cluster_plan
 from ebbtide.monitoring.documents import rule_groups
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.policies.judging import judge
@@ -15,8 +17,6 @@ from ebbtide.preview.cost.shares import service_costs
 from ebbtide.prices import on_demand, spot_typical
 from ebbtide.recording.resources import Resource, kind_of, name_of
 from ebbtide.settings import StackSettings
-from ebbtide.simulator.results import Strategy
-from ebbtide.simulator.strategies.table import cluster_plan
 from tests.builders.recorded import record
 from tests.builders.workloads.services import services_stack, spot_stack
 
@@ -54,7 +54,7 @@ def triggers(name: str, *changes: tuple[str, str]) -> dict[str, Any]:
 
 
 def test_it_breaks_no_rule() -> None:
-    assert [(it.id, it.resource, it.reason) for it in judge(spot_stack(), resources(), TODAY)] == []
+    assert [(it.code, it.resource, it.text) for it in judge(spot_stack(), resources(), TODAY)] == []
 
 
 def test_one_service_leads_to_the_pods_of_both_and_to_no_others() -> None:
@@ -123,7 +123,7 @@ def test_its_pods_go_to_spot_nodes_and_an_update_waits_for_none_of_them() -> Non
 def test_an_open_budget_over_pods_that_the_autoscaler_may_evict_is_refused() -> None:
     bare = tuple(_without_the_annotation(it) for it in resources())
 
-    assert "EB001" in {it.id for it in judge(spot_stack(), bare, TODAY)}
+    assert "EB001" in {it.code for it in judge(spot_stack(), bare, TODAY)}
 
 
 def _without_the_annotation(resource: Resource) -> Resource:

@@ -11,9 +11,9 @@ from control_plane.plane.binaries import how_to_get, missing
 from control_plane.plane.driver import ControlPlane
 
 from controllers.adapters.kube_api import Json
-from ebbtide.files import write_directory
 from ebbtide.recording.output import output_files
 from ebbtide.settings import StackSettings
+from ebbtide.text.files import write_directory
 from ebbtide.vocabulary.labels import NAMESPACE, WORKLOAD
 from tests.builders.control_plane import eventually
 from tests.builders.recorded import record

@@ -12,8 +12,8 @@ from control_plane.plane.driver import ControlPlane
 
 from controllers.adapters.kube_api import ApiError, Json
 from controllers.closer import close
-from ebbtide.files import write_directory
 from ebbtide.recording.output import output_files
+from ebbtide.text.files import write_directory
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.documents import load
 from ebbtide.vocabulary.labels import CLOSER, NAMESPACE

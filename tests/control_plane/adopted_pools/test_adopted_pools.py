@@ -18,9 +18,9 @@ from control_plane.plane.stack import add_group_node
 from controllers.adapters.kube_api import ApiError, KubeApi
 from controllers.ports import PoolReport, Ports
 from controllers.scaler.loop import Loop
-from ebbtide.files import write_directory
 from ebbtide.recording.output import output_files
-from ebbtide.settings.process_documents import RESYNC
+from ebbtide.settings.capacity.process_documents import RESYNC
+from ebbtide.text.files import write_directory
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.documents import load
 from ebbtide.vocabulary.labels import CATEGORY, FIELD_MANAGER, NAMESPACE, WORKLOAD

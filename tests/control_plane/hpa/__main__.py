@@ -11,7 +11,7 @@ from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any
 
-from ebbtide.files import write_file
+from ebbtide.text.files import write_file
 from tests.control_plane.hpa.recorder import recorder
 from tests.control_plane.hpa.scenarios import all_scenarios
 from tests.fidelity.hpa import Beat, Change, HpaScenario, differences, read_recordings

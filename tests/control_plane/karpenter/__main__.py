@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ebbtide.files import write_file
+from ebbtide.text.files import write_file
 from tests.control_plane.karpenter.recorder import take
 
 _TAKES = 3

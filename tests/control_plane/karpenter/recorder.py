@@ -18,7 +18,7 @@ from control_plane.plane.karpenter import DISRUPTED, NODE_CLASS, POOL_LABEL, Kar
 
 from controllers.adapters.kube_api import Json
 from ebbtide.provisioning_labels import INSTANCE_TYPE
-from ebbtide.units.durations import HOUR_S
+from ebbtide.text.durations import HOUR_S
 from ebbtide.vocabulary.labels import CATEGORY, GPU_RESOURCE, WORKLOAD
 from tests.control_plane.support.karpenter import PODS, budget
 from tests.fidelity.karpenter import KarpenterScenario

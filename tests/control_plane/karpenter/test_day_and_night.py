@@ -22,7 +22,7 @@ from controllers.adapters.kube_api import ApiError, Json
 from ebbtide.demo.embedded_redis import EmbeddedRedis
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.settings import StackSettings
-from ebbtide.settings.process_documents import workloads_config
+from ebbtide.settings.capacity.process_documents import workloads_config
 from ebbtide.vocabulary.labels import CATEGORY, NAMESPACE, NODE_GROUP, WORKLOAD
 from ebbtide.vocabulary.node_pools import CLOSED, budgets_for
 from tests.builders.control_plane import eventually

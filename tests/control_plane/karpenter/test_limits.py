@@ -15,7 +15,7 @@ from ebbtide.vocabulary.node_pools import CLOSED
 from tests.builders.control_plane import eventually
 from tests.control_plane.support.karpenter import FULL, PODS, SLOW, STAYS, TYPES, labels, pod
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.control_plane
 
 MOST, BATCH = 3, 4
 CPUS = 4  # of a node

@@ -28,14 +28,14 @@ from control_plane.plane.stack import APPLY
 
 from controllers.adapters.kube_api import ApiError, Json
 from ebbtide.demo.embedded_redis import EmbeddedRedis
-from ebbtide.files import write_directory
+from ebbtide.lab.simulator.cluster.model import GroupModel
 from ebbtide.prices import on_demand, spot_typical, usable
 from ebbtide.provisioning_labels import CAPACITY_TYPE, INSTANCE_TYPE, WORKER_NAMESPACE
 from ebbtide.recording.output import output_files
 from ebbtide.recording.record import record
 from ebbtide.settings import StackSettings
-from ebbtide.settings.process_documents import workloads_config
-from ebbtide.simulator.cluster.model import GroupModel
+from ebbtide.settings.capacity.process_documents import workloads_config
+from ebbtide.text.files import write_directory
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.documents import load
 from ebbtide.vocabulary.labels import (

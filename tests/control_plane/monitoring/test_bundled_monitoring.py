@@ -28,10 +28,10 @@ from components.monitoring.alerting import DEAD_MAN_DIRECTORY, SECRET_DIRECTORY
 from components.monitoring.scraping import DIRECTORY, TOKEN_DIRECTORY
 from controllers.adapters.metrics import FORMAT
 from controllers.adapters.server import Server
-from ebbtide.files import write_directory
 from ebbtide.recording.output import output_files
 from ebbtide.settings.file.problems import SECRET
 from ebbtide.settings.model import StackSettings
+from ebbtide.text.files import write_directory
 from ebbtide.vocabulary.labels import WORKLOAD
 from tests.builders.authority import AUTHORITY
 from tests.builders.control_plane import eventually

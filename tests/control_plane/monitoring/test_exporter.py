@@ -13,9 +13,9 @@ import pytest
 from control_plane.plane.driver import ControlPlane
 
 from controllers.adapters.kube_api import ApiError, KubeApi
-from ebbtide.files import write_directory
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.recording.output import output_files
+from ebbtide.text.files import write_directory
 from ebbtide.vocabulary.documents import load
 from ebbtide.vocabulary.exporter import ExporterConfig
 from ebbtide.vocabulary.labels import CLOSER, EXPORTER, NAMESPACE
@@ -26,7 +26,7 @@ from tests.builders.recorded import record
 from tests.builders.settings import loaded
 from tests.control_plane.support.applying import Applying, objects_in
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.control_plane
 
 STACK = """\
 config:

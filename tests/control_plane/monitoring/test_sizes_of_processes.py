@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.advice.sizes.advice import SizesAdvice, advise
-from ebbtide.advice.sizes.containers import containers
-from ebbtide.advice.sizes.evidence import Evidence
-from ebbtide.advice.sizes.reading import read_uses
-from ebbtide.advice.sizes.rules import Resource, Verdict
+from ebbtide.lab.advice.sizes.advice import SizesAdvice, advise
+from ebbtide.lab.advice.sizes.containers import containers
+from ebbtide.lab.advice.sizes.evidence import Evidence
+from ebbtide.lab.advice.sizes.reading import read_uses
+from ebbtide.lab.advice.sizes.rules import ResourceName, SizeVerdict
 from ebbtide.monitoring.client import Prometheus
 from ebbtide.monitoring.links import HttpLink
 from ebbtide.settings.file.document import read_document
@@ -54,12 +54,12 @@ def test_what_leaks_and_bursts_gets_more_what_idles_gets_less_and_then_nothing_i
 
     verdicts = {row.container.place.workload: row.verdicts for row in first.rows}
     leak, burst, idle = (verdicts[name] for name in ASKED)
-    assert seen(leak[Resource.MEMORY]) <= leaked / 2**20 < seen(leak[Resource.MEMORY]) * 1.5
-    assert leak[Resource.MEMORY].to > seen(leak[Resource.MEMORY]) > 128
-    assert "higher every day: look for a leak" in leak[Resource.MEMORY].reason
-    assert 100 < seen(burst[Resource.CPU]) < burst[Resource.CPU].to
-    assert burst[Resource.MEMORY].lowers
-    assert (idle[Resource.CPU].to, idle[Resource.MEMORY].to) == (10, 32)
+    assert seen(leak[ResourceName.MEMORY]) <= leaked / 2**20 < seen(leak[ResourceName.MEMORY]) * 1.5
+    assert leak[ResourceName.MEMORY].to > seen(leak[ResourceName.MEMORY]) > 128
+    assert "higher every day: look for a leak" in leak[ResourceName.MEMORY].reason
+    assert 100 < seen(burst[ResourceName.CPU]) < burst[ResourceName.CPU].to
+    assert burst[ResourceName.MEMORY].lowers
+    assert (idle[ResourceName.CPU].to, idle[ResourceName.MEMORY].to) == (10, 32)
     assert {it.reason for it in verdicts["train"].values()} == {"not enough evidence yet: 0 days of 7"}
     assert "# grows" in patched(text, FILE, first.changes)
     assert second.changes == ()
@@ -72,6 +72,6 @@ def advice(text: str, url: str, until: datetime, folder: Path) -> SizesAdvice:
     return advise(settings, read_document(text, FILE).config, recorded, EVIDENCE)
 
 
-def seen(verdict: Verdict) -> float:
+def seen(verdict: SizeVerdict) -> float:
     assert verdict.used is not None
     return verdict.used

@@ -72,7 +72,7 @@ class Node:
     def run(self, script: str, *words: str) -> str:
         """What a program of this machine prints, run in the pods' network."""
         command = self.enclosure.inside(sys.executable, "-c", script, *words)
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
     def probed(self, workload: str) -> str:
         """The answer to the pod's own readiness probe."""

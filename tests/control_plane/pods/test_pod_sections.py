@@ -10,9 +10,9 @@ import yaml
 from control_plane.plane.driver import ControlPlane
 
 from controllers.adapters.kube_api import APPLY, ApiError, Json
-from ebbtide.files import write_directory
 from ebbtide.recording.output import output_files
 from ebbtide.settings import Problem, StackInvalid, load_stack
+from ebbtide.text.files import write_directory
 from tests.builders.pod_sections import pod_section
 from tests.builders.recorded import record
 from tests.control_plane.support.applying import Applying, objects_in
@@ -152,7 +152,6 @@ def test_what_check_refuses_the_server_refuses_or_worse_would_follow(plane: Cont
     assert len(refused) >= 6, refused
 
 
-@pytest.mark.timeout(300)
 def test_what_check_accepts_passes_a_strict_dry_run(plane: ControlPlane, tmp_path: Path) -> None:
     accepted: dict[str, Any] = {}
     refused: Counter[str] = Counter()

@@ -12,9 +12,9 @@ from control_plane.plane.binaries import OF_RAY, RAY_OPERATOR, find, how_to_get
 from control_plane.plane.driver import ControlPlane
 
 from controllers.adapters.kube_api import APPLY, ApiError, Json, KubeApi
-from ebbtide.files import write_directory
 from ebbtide.recording.output import output_files
 from ebbtide.settings.sections.ray import RAY_OPERATOR as ACCOUNT
+from ebbtide.text.files import write_directory
 from ebbtide.vocabulary.labels import NAMESPACE, SPEC
 from tests.builders.control_plane import eventually
 from tests.builders.recorded import record

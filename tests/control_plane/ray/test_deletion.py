@@ -11,7 +11,7 @@ from tests.builders.control_plane import eventually
 from tests.control_plane.ray.conftest import CLUSTER, PODS, RAY, RayStack
 from tests.control_plane.ray.test_operator import refusals, running
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.control_plane
 
 
 @pytest.fixture(scope="module")

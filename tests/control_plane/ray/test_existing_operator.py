@@ -9,9 +9,9 @@ from control_plane.plane.driver import ControlPlane
 
 from components.definitions import crds
 from controllers.adapters.kube_api import Json
-from ebbtide.files import write_directory
 from ebbtide.recording.output import output_files
 from ebbtide.settings.sections.ray import RAY_OPERATOR as ACCOUNT
+from ebbtide.text.files import write_directory
 from tests.builders.recorded import record
 from tests.components.ray.stack import ray_settings
 from tests.control_plane.ray.conftest import RAY, operator

@@ -10,7 +10,7 @@ from tests.control_plane.ray.test_operator import refusals, running
 from tests.control_plane.ray.test_workload_controller import AT_ONCE, POOL, annotate, head, process
 
 __all__ = ["head", "process"]
-pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.control_plane
 
 JOBS = f"/apis/batch/v1/namespaces/{RAY}/jobs"
 

@@ -39,7 +39,7 @@ from tests.control_plane.test_probe import account
 
 __all__ = ["head", "process"]
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.control_plane
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def told(stack: RayStack, begin: str) -> str:
 
 
 def test_status_tells_the_chain_as_kuberay_and_the_controller_see_it(awake: RayStack, process: RayProcess) -> None:
-    counted = "demand   2 workers wanted of Ray, 2 ready, 2 available"
+    counted = "demand   2 workers wanted by Ray, 2 ready, 2 available"
     eventually(lambda: told(awake, "demand") == counted, what="KubeRay's own count")
     eventually(lambda: process.workload().get("state") == "awake", what="the controller's look")
 
@@ -200,7 +200,7 @@ def test_probe_finds_ray_sound_and_then_what_was_broken(ray_stack: RayStack, tmp
         }
         stack.api.create(bindings, kept)
 
-    assert broken["ray flow token"].startswith(f"missing: the one in {NAMESPACE} is another than in {RAY}")
+    assert broken["ray flow token"].startswith(f"missing: the one in {NAMESPACE} differs from {RAY}")
     assert broken["ray operator"].startswith("missing: default/foreign watches all namespaces too")
     assert f"system:serviceaccount:{RAY}:flow-head may not " in broken["ray flow autoscaler"]
 

@@ -15,14 +15,14 @@ from ebbtide.operate.objects import rfc3339
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.vocabulary.documents import dump, load
 from ebbtide.vocabulary.labels import APPLY_UNTIL, NAMESPACE, SLEEP, SPEC, WORKLOADS
-from ebbtide.vocabulary.workloads import Sleep, Wake, When, WorkloadsConfig, dump_sleep
+from ebbtide.vocabulary.workloads import Sleep, SleepWhen, Wake, WorkloadsConfig, dump_sleep
 from tests.builders.control_plane import eventually
 from tests.builders.workloads.process import TOKEN, RayProcess, RecordedHead
 from tests.control_plane.ray.conftest import CLUSTER, PODS, RayStack
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.control_plane
 
-AT_ONCE = dump_sleep(Sleep(when=When.IDLE, after=timedelta(), wake=frozenset({Wake.QUEUE})))
+AT_ONCE = dump_sleep(Sleep(when=SleepWhen.IDLE, after=timedelta(), wake=frozenset({Wake.QUEUE})))
 POOL = f"/apis/apps/v1/namespaces/{WORKER_NAMESPACE}/deployments/preprocess"
 TOO_LARGE = "4000Gi"  # of memory, for each node
 NEW = "registry.example.com/ml/ray:2.60.0-next"

@@ -159,7 +159,6 @@ def scene(control_plane: ControlPlane, fresh: Fresh, tmp_path: Path) -> Iterator
     kubelet.close()
 
 
-@pytest.mark.timeout(400)
 def test_a_hub_with_a_connected_user_stays_and_without_one_sleeps_until_the_opening(scene: Scene) -> None:
     claim, scene.hub.answer = scene.claim(), (200, [CONNECTED])
     scene.write(ALWAYS_NIGHT)

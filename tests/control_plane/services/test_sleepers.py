@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from components.ownership import REPLICAS
 from controllers.adapters.kube_api import APPLY, ApiError, Json, KubeApi, from_kubeconfig
 from controllers.doubt import TRUST
-from controllers.workloads.loop import Loop, Tally
+from controllers.workloads.loop import LoopCounters, WorkloadsLoop
 from controllers.workloads.sleep.scales import sleepers
 from ebbtide.cli.__main__ import app
 from ebbtide.operate.release import owners_of, release_from_autoscaler
@@ -398,7 +398,7 @@ def reconcile_once(scene: Scene, config: WorkloadsConfig, now: datetime) -> None
     """One turn of the production loop with the account's rights, at an instant of its own."""
     api = KubeApi(from_kubeconfig(str(scene.plane.kubeconfig_as(scene.apps, WORKLOADS))))
     kind = sleepers(api, config, lambda: None)
-    loop = Loop(api, kind.workloads, may_write=lambda: True, tally=Tally(), stream=StringIO())
+    loop = WorkloadsLoop(api, kind.workloads, may_write=lambda: True, tally=LoopCounters(), stream=StringIO())
     kind.start()
     try:
         eventually(lambda: not kind.trouble(), what="the caches")

@@ -17,8 +17,8 @@ from control_plane.plane.driver import ControlPlane
 from controllers.adapters.kube_api import ApiError, Json
 from ebbtide.operate.release import owners_of
 from ebbtide.recording.resources import Resource, kind_of, name_of
+from ebbtide.settings.capacity.process_documents import controller_config
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.process_documents import controller_config
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 from ebbtide.vocabulary.documents import dump, load
 from ebbtide.vocabulary.labels import CLOSER, WORKLOADS
@@ -123,7 +123,7 @@ class NodeScene:
         account = self.plane.kubeconfig_as(self.apps, CLOSER)
         files = ["--config", str(scaler), "--workloads", str(self.file), "--kubeconfig", str(account)]
         command = [sys.executable, "-m", "controllers.closer", *files]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run(command, capture_output=True, text=True, check=False)
 
     def leader(self, name: str = "one") -> AbstractContextManager[Process]:
         account = self.plane.kubeconfig_as(self.apps, WORKLOADS)

@@ -16,9 +16,9 @@ from control_plane.plane.driver import ControlPlane
 
 from controllers.adapters.kube_api import KubeApi
 from ebbtide.demo.embedded import free_port
-from ebbtide.ledger.lives import clipped, lives_of
-from ebbtide.ledger.month import Month
-from ebbtide.ledger.reading import MonthReader
+from ebbtide.lab.ledger.lives import clipped, lives_of
+from ebbtide.lab.ledger.month import Month
+from ebbtide.lab.ledger.reading import MonthReader
 from ebbtide.monitoring.client import Prometheus
 from ebbtide.monitoring.links import HttpLink
 from ebbtide.monitoring.rules import Metrics

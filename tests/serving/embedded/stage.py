@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 from random import Random
 
 from ebbtide.demo.embedded_envoy import EmbeddedEnvoy, Route, Upstream
-from ebbtide.demo.load import Answers, Headers, Load, Stretch, offer
+from ebbtide.demo.load import Headers, Load, LoadAnswers, LoadStage, offer
 from ebbtide.demo.model_server import ModelServer
 from ebbtide.demo.served_pods import Address, Ending, ServedPods
 
 QUICK = ModelServer(port=0, pod="model", service=0.02, concurrency=64)
-STEADY = (Stretch(seconds=17, rate=620),)  # more than 10,000
+STEADY = (LoadStage(seconds=17, rate=620),)  # more than 10,000
 ENDING = Ending(pre_stop=5, grace=20)
 
 
@@ -45,12 +45,12 @@ def no_headers(_: Random) -> Headers:
 
 
 def load_on(
-    its: EmbeddedEnvoy, stretches: Sequence[Stretch] = STEADY, *, headers: Callable[[Random], Headers] = no_headers
+    its: EmbeddedEnvoy, stretches: Sequence[LoadStage] = STEADY, *, headers: Callable[[Random], Headers] = no_headers
 ) -> Load:
     return Load(address=lambda: (its.host, its.port), stretches=stretches, seed=1, headers=headers)
 
 
-async def under(load: Load, happens: Callable[[], Awaitable[object]], *, after: float = 2.0) -> Answers:
+async def under(load: Load, happens: Callable[[], Awaitable[object]], *, after: float = 2.0) -> LoadAnswers:
     """What came back while something happened, which begins so many seconds after the load."""
 
     async def later() -> None:

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from ebbtide.demo.embedded_envoy import Route, wait_until
-from ebbtide.demo.load import Answers, Headers, Stretch, offer
+from ebbtide.demo.load import Headers, LoadAnswers, LoadStage, offer
 from ebbtide.demo.model_server import ModelServer
 from tests.serving.embedded.stage import QUICK, gateway, load_on, served
 
@@ -20,17 +20,17 @@ SLOWER = 3  # times: one replica of four
 FULL = (3 + 1 / SLOWER) / SERVICE  # requests a second
 
 
-async def with_a_slow_one(balance: str) -> Answers:
+async def with_a_slow_one(balance: str) -> LoadAnswers:
     like = ModelServer(port=0, pod="model", service=SERVICE)
     with gateway(balance=balance) as its:
         async with served([its], like, replicas=3) as pods:
             pods.start(service=SERVICE * SLOWER)
             await pods.until_ready()
-            return await offer(load_on(its, [Stretch(seconds=15, rate=0.65 * FULL)]))
+            return await offer(load_on(its, [LoadStage(seconds=15, rate=0.65 * FULL)]))
 
 
 def test_least_request_spares_a_slow_replica_and_round_robin_does_not() -> None:
-    async def both() -> tuple[Answers, Answers]:
+    async def both() -> tuple[LoadAnswers, LoadAnswers]:
         return await asyncio.gather(with_a_slow_one("LEAST_REQUEST"), with_a_slow_one("ROUND_ROBIN"))
 
     least, in_turns = asyncio.run(both())
@@ -53,7 +53,7 @@ def test_each_request_is_answered_by_the_variant_that_its_header_or_its_model_na
     ]
     right = {tuple(headers.items()): variant for variant, headers in asked}
 
-    async def run() -> Answers:
+    async def run() -> LoadAnswers:
         with gateway("small", "large", "other", routes=routes) as its:
             like = [replace(QUICK, pod=name, variant=name) for name in ("small", "large", "other")]
             async with served([its], like[0], replicas=1), served([its], like[1]), served([its], like[2], replicas=1):
@@ -61,7 +61,7 @@ def test_each_request_is_answered_by_the_variant_that_its_header_or_its_model_na
                 def headers(draw: Random) -> Headers:
                     return draw.choice(asked)[1]
 
-                return await offer(load_on(its, [Stretch(seconds=8, rate=300)], headers=headers))
+                return await offer(load_on(its, [LoadStage(seconds=8, rate=300)], headers=headers))
 
     answers = asyncio.run(run())
 
@@ -86,7 +86,7 @@ def test_when_a_fifth_replica_is_added_about_a_fifth_of_the_sessions_moves_and_n
                     def next_one(_: Random) -> Headers:
                         return {"x-session": next(turns)}
 
-                    answers = await offer(load_on(its, [Stretch(seconds=8, rate=450)], headers=next_one))
+                    answers = await offer(load_on(its, [LoadStage(seconds=8, rate=450)], headers=next_one))
                     found = {answer.sent["x-session"]: answer.pod for answer in answers.all}
                     assert answers.lost == 0
                     assert len(found) == len(sessions)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ebbtide.demo import serving
-from ebbtide.demo.load import Stretch
+from ebbtide.demo.load import LoadStage
 from ebbtide.demo.model_server import OnSigterm
 from ebbtide.demo.served_pods import Ending
 from ebbtide.demo.serving import run_serving
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.serving
 
 
 def test_servers_that_exit_at_once_lose_requests_and_the_demo_tells_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "STRETCHES", (Stretch(seconds=4, rate=60), Stretch(seconds=7, rate=20)))
+    monkeypatch.setattr(serving, "STRETCHES", (LoadStage(seconds=4, rate=60), LoadStage(seconds=7, rate=20)))
     # Each of those that go, holds one request or more.
     monkeypatch.setattr(serving, "TARGET", 6)
     monkeypatch.setattr(

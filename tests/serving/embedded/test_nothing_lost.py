@@ -11,14 +11,14 @@ from dataclasses import replace
 import pytest
 
 from ebbtide.demo.embedded_envoy import EmbeddedEnvoy, Route
-from ebbtide.demo.load import Load, Stretch
+from ebbtide.demo.load import Load, LoadStage
 from ebbtide.demo.model_server import OnSigterm
 from ebbtide.demo.served_pods import Ending, ServedPods
 from tests.serving.embedded.stage import ENDING, QUICK, STEADY, gateway, load_on, served, under
 
 pytestmark = [pytest.mark.serving, pytest.mark.long]  # the tier counts the same behind Envoy Gateway
 
-LONG = (Stretch(seconds=6, rate=40),)
+LONG = (LoadStage(seconds=6, rate=40),)
 
 
 async def to_one(pods: ServedPods) -> None:
@@ -117,7 +117,7 @@ def test_a_canary_that_grows_to_all_of_it() -> None:
                     await to_one(stable)
 
                 # The first 16 s are all at 90 to 10.
-                answers = await under(load_on(its, (Stretch(seconds=18, rate=720),)), shifted, after=16)
+                answers = await under(load_on(its, (LoadStage(seconds=18, rate=720),)), shifted, after=16)
 
                 assert len(fresh.pods) == 4
         counted = answers.between(0, 15.5)

@@ -17,7 +17,7 @@ import yaml
 
 from components.serving.envoy_gateway import NAMESPACE as GATEWAYS
 from controllers.adapters.kube_api import MERGE_PATCH, Json
-from ebbtide.demo.load import Address, Answers, Headers, Load, Stretch, offer
+from ebbtide.demo.load import Address, Headers, Load, LoadAnswers, LoadStage, offer
 from ebbtide.demo.model_server import ModelServer
 from ebbtide.recording.output import manifests
 from ebbtide.settings.load import stack_of_text
@@ -165,7 +165,7 @@ def gateways(serving: Serving) -> Callable[[], Address]:
 def load_on(
     serving: Serving,
     path: str,
-    stretches: Sequence[Stretch],
+    stretches: Sequence[LoadStage],
     *,
     headers: Callable[..., Headers] = lambda *_: {},
     timeout: float = 60.0,
@@ -181,9 +181,9 @@ def load_on(
     )
 
 
-def under(load: Load, happens: Callable[[], object], *, after: float = 2.0) -> Answers:
+def under(load: Load, happens: Callable[[], object], *, after: float = 2.0) -> LoadAnswers:
     """What came back while something happened, which begins so many seconds after the load."""
-    answers: list[Answers] = []
+    answers: list[LoadAnswers] = []
     offering = threading.Thread(target=lambda: answers.append(asyncio.run(offer(load))), name="load")
     offering.start()
     try:

@@ -10,8 +10,8 @@ from itertools import pairwise
 from threading import Event, Thread
 from typing import Any
 
-from ebbtide.demo.load import Answers
-from ebbtide.report import LoadStep, load_step_picture
+from ebbtide.demo.load import LoadAnswers
+from ebbtide.lab.report import LoadStep, load_step_picture
 from ebbtide.vocabulary.labels import NAMESPACE
 from tests.paths import ROOT
 from tests.serving.support.site import Serving
@@ -89,7 +89,7 @@ class Measured:
 
     kind: str
     metrics: str  # as the file has them
-    answers: Answers
+    answers: LoadAnswers
     seen: Sequence[Seen]
     step_at: float  # seconds from the start of the load
     busy: float  # seconds that it lasts
@@ -108,11 +108,11 @@ class Measured:
         return max(one.ready for one in self.seen)
 
     @property
-    def in_busy_phase(self) -> Answers:
+    def in_busy_phase(self) -> LoadAnswers:
         return self.answers.between(self.step_at, self.step_at + self.busy)
 
     @property
-    def in_quiet_phase(self) -> Answers:
+    def in_quiet_phase(self) -> LoadAnswers:
         """Before the step."""
         return self.answers.between(0, self.step_at)
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from benchmarks.karpenter import OURS, RIVALS, lines
-from ebbtide.simulator.results import Strategy
+from ebbtide.lab.simulator.results import Strategy
 
 
 def a_row(strategy: Strategy, usd: float, wait_s: float = 100.0, evictions: int = 0) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typer.testing import CliRunner, Result
 
 from ebbtide.cli.advise import command
 from tests.paths import ROOT
-from tests.unit.sweep.stacks import HEADER, a_stack_file
+from tests.unit.lab.sweep.stacks import HEADER, a_stack_file
 
 DEMO = str(ROOT / "stacks" / "Pulumi.demo.yaml")
 

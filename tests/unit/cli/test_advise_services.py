@@ -174,7 +174,7 @@ def test_a_prometheus_that_is_away_is_one_line_that_names_the_other_way(stack: s
 def test_a_public_trace_needs_a_size(stack: str) -> None:
     line = refusal(advise("targets", stack, "embedder-small", "--trace", "requests-servegen-m-small"))
 
-    assert "wanted --requests-per-second beside a public trace" in line
+    assert "wanted --requests-per-second with a public trace" in line
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_shares_are_not_more_than_all(stack: str, trace: str) -> None:
 
 
 def test_a_queue_is_of_a_trace(stack: str) -> None:
-    assert "wanted --trace beside it" in refusal(advise("targets", stack, "embedder-small", "--queue", "chat"), code=2)
+    assert "wanted only with --trace" in refusal(advise("targets", stack, "embedder-small", "--queue", "chat"), code=2)
 
 
 def test_how_far_back_is_checked(stack: str) -> None:

@@ -193,4 +193,4 @@ def test_both_names_at_once_are_refused(here: Path) -> None:
     result = sizes("--since", "14d", "--days", "7")
 
     assert result.exit_code == 2
-    assert "give --since alone" in result.output
+    assert "give only --since" in result.output

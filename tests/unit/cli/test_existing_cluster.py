@@ -45,7 +45,7 @@ def test_a_rendering_needs_no_cluster_and_claims_no_cost(tmp_path: Path) -> None
 
     assert result.exit_code == 0, result.output
     assert result.output.startswith("stack onprem (acme, context onprem)")
-    assert "not estimated: what the nodes of an existing cluster cost is not known here" in result.output
+    assert "not estimated: the cost of an existing cluster's nodes is not known here" in result.output
     assert (tmp_path / "out" / "kubernetes" / "60-workloads.yaml").is_file()
 
 

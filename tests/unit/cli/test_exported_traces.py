@@ -14,11 +14,12 @@ from ebbtide.cli.advise import command as advise
 from ebbtide.cli.preview import command as preview
 from ebbtide.cli.simulate import command as simulate
 from ebbtide.cli.sweep import command as sweep
+from ebbtide.lab.advice.change import ChangeReplay
+from ebbtide.lab.report.pages.sentences import command_options
+from ebbtide.lab.simulator.results import DEFAULT_STRATEGIES
 from ebbtide.preview.document import PreviewDocument
 from ebbtide.preview.page import PageRequest
-from ebbtide.report.pages.sentences import command_options
 from ebbtide.settings import load_stack
-from ebbtide.simulator.results import DEFAULT_STRATEGIES
 from tests.builders.preview import document
 from tests.builders.replay import a_replay
 from tests.paths import ROOT
@@ -69,9 +70,11 @@ def test_preview_replays_the_export_in_each_stacks_zone_with_its_queues_renamed(
     result = run(preview, BERLIN, lisbon, "--trace", trace, *READ, "--queues", "q=embed")
 
     assert result.exit_code == 0, result.output
-    starts = {zone: str(jobs.start) for zone, jobs in asked[0].traces.items()}
+    replay = asked[0].replay
+    assert isinstance(replay, ChangeReplay)
+    starts = {zone: str(jobs.start) for zone, jobs in replay.traces.items()}
     assert starts == {"Europe/Berlin": "2026-05-04 22:00:00+00:00", "Europe/Lisbon": "2026-05-04 23:00:00+00:00"}
-    assert [jobs.queues for jobs in asked[0].traces.values()] == [{"embed"}, {"embed"}]
+    assert [jobs.queues for jobs in replay.traces.values()] == [{"embed"}, {"embed"}]
     assert LINE in result.stderr
 
 
@@ -119,6 +122,7 @@ def test_every_command_reads_the_export_in_the_same_way(
     ("option", "value", "message"),
     [
         ("--columns", "born", "wanted FIELD=NAME, with the fields submitted_at, started_at,"),
+        ("--columns", "submitted_at=", "found 'submitted_at='"),
         ("--columns", "birth=born", "found 'birth=born'"),
         ("--timezone", "Berlin", "wanted a time zone, found 'Berlin' (for example Europe/Berlin)"),
         ("--from", "monday", "wanted an ISO date and time, found 'monday'"),

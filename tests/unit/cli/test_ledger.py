@@ -9,11 +9,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ebbtide.cli.__main__ import app
-from ebbtide.ledger.month import Month, plain
-from ebbtide.ledger.month_file import add_entry, month_path
+from ebbtide.lab.ledger.month import Month, plain
+from ebbtide.lab.ledger.month_file import add_entry, month_path
 from tests.builders.cur import ACCOUNT, COLUMNS, SECRETS, apart, known_month, write_csv
 from tests.builders.monitoring.month import stack
-from tests.unit.ledger.test_bill_documents import LEDGER
+from tests.unit.lab.ledger.test_bill_documents import LEDGER
 
 DAY = datetime(2026, 10, 2, tzinfo=UTC)
 MONTH = month_path(Path(), "acme", "2026-10")
@@ -108,3 +108,12 @@ def test_a_month_that_was_changed_by_hand_is_refused() -> None:
     done = ledger("acme", "--month", "2026-10")
 
     assert (done.exit_code, "entry 1: wanted the checksum of its content" in done.output) == (1, True)
+
+
+@pytest.mark.parametrize("month", ["2999-01", "october"])
+def test_a_month_that_has_not_ended_or_is_none_is_refused(month: str) -> None:
+    done = ledger("acme", "--month", month)
+
+    assert done.exit_code == 2
+    assert "wanted a month" in done.output
+    assert month in done.output

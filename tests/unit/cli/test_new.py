@@ -9,6 +9,7 @@ import typer
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 from typer.core import TyperOption
 from typer.testing import CliRunner, Result
 
@@ -16,7 +17,7 @@ from ebbtide.cli.__main__ import app
 from ebbtide.cli.new import command
 from ebbtide.settings import load_stack
 from ebbtide.settings.first_file import Answers, file_text, pool_name, problems_of, week_of
-from ebbtide.settings.sections.types import parse_name
+from ebbtide.settings.sections.types import Name
 from tests.builders.based import BASE, PRODUCTION, BasedProject
 from tests.builders.generated import IMAGES, QUEUES, REGIONS, TIMEZONES
 from tests.counts import examples
@@ -209,7 +210,7 @@ def test_a_file_that_appears_meanwhile_is_left_as_it_is(folder: Path, monkeypatc
 
 @given(st.text(min_size=1, max_size=60))
 def test_a_pool_has_a_name_that_kubernetes_takes(queue: str) -> None:
-    assert parse_name(pool_name(queue))
+    assert TypeAdapter(Name).validate_python(pool_name(queue))
 
 
 @pytest.mark.parametrize(("queue", "name"), [("train", "train"), ("mail:high", "mail-high"), ("1e3", "queue-1e3")])

@@ -61,7 +61,7 @@ def test_changes_that_make_the_file_unsound_are_not_made(stack: Path) -> None:
     result = apply(new_max(24, -1))
 
     assert result.exit_code == 1
-    assert "would not be sound" in result.stderr
+    assert "would not be valid" in result.stderr
     assert "ebbtide:workers.train.max" in result.stderr
     assert stack.read_text(encoding="utf-8") == before
 

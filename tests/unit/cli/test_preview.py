@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ebbtide.cli.preview import command
+from ebbtide.lab.advice.change import ChangeReplay
 from ebbtide.preview.document import PreviewDocument, Simulated, StackVerdict
 from ebbtide.preview.page import PageRequest
 from tests.builders.preview import cost, customer, danger, document
@@ -49,7 +50,7 @@ def test_text_in_short_names_lines_whose_price_is_an_estimate(preview: Answer) -
 
     estimated = preview("demo", page=document(customer(cost=replace(cost(), lines=(line,)))))
 
-    assert "by estimated prices of flexible (--full says from what)" in estimated.stdout
+    assert "by estimated prices of flexible (--full shows their source)" in estimated.stdout
     assert "by estimated prices" not in preview("demo").stdout
 
 
@@ -164,8 +165,9 @@ def test_a_trace_of_requests_is_read_as_jobs_for_pools_and_as_requests_for_servi
     for trace in ("requests-azure2023-code", "openb2023-a"):
         CliRunner().invoke(command, ["demo", "--trace", trace], catch_exceptions=False)
 
-    assert [len(request.traces) for request in asked] == [1, 1]
-    assert [request.requests is not None for request in asked] == [True, False]
+    replays = [request.replay for request in asked if isinstance(request.replay, ChangeReplay)]
+    assert [len(replay.traces) for replay in replays] == [1, 1]
+    assert [replay.requests is not None for replay in replays] == [True, False]
 
 
 @pytest.mark.parametrize("option", ["--plan", "--trace"])

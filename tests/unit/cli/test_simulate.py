@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ebbtide.cli.simulate import command
-from ebbtide.simulator.results import DEFAULT_STRATEGIES, Strategy
+from ebbtide.lab.simulator.results import DEFAULT_STRATEGIES, Strategy
 from tests.paths import ROOT
 
 DEMO = str(ROOT / "stacks" / "Pulumi.demo.yaml")

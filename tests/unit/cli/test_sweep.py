@@ -7,19 +7,19 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ebbtide.cli import sweep as command
-from ebbtide.simulator.trace.queues import BY_FIT
-from tests.unit.sweep.stacks import HEADER, a_stack_file, a_trace_file
+from ebbtide.lab.simulator.trace.queues import BY_FIT
+from tests.unit.lab.sweep.stacks import HEADER, a_stack_file, a_trace_file
 
 
 @pytest.fixture(autouse=True)
 def _code_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Skip the hash of all sources, which takes a second and is tested in tests/unit/sweep/test_plan.py."""
+    """Skip the hash of all sources, which takes a second and is tested in tests/unit/lab/sweep/test_plan.py."""
 
     def digest_of(_module: str = "") -> str:
         return "of-this-tree"
 
     monkeypatch.setattr(command, "code", digest_of)
-    monkeypatch.setattr("ebbtide.sweep.plan.digest_of", digest_of)
+    monkeypatch.setattr("ebbtide.lab.sweep.plan.digest_of", digest_of)
 
 
 def swept(folder: Path, *options: str, stacks: tuple[str, ...] = ("acme", "bolt")) -> Result:
@@ -58,13 +58,13 @@ def test_estimates_jobs_by_fit_and_demand_above_a_setting_are_notes(tmp_path: Pa
 
 def test_with_resume_what_is_there_is_not_played_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = swept(tmp_path)
-    monkeypatch.setattr("ebbtide.sweep.run.play", None)  # whoever calls it fails
+    monkeypatch.setattr("ebbtide.lab.sweep.run.play", None)  # whoever calls it fails
 
     again, refused = swept(tmp_path, "--resume"), swept(tmp_path)
 
     assert (again.exit_code, again.stdout) == (0, first.stdout)
     assert refused.exit_code == 1
-    assert "wanted an empty folder, found results in it; --resume goes on with them" in refused.output
+    assert "wanted an empty folder, found results in it; --resume continues them" in refused.output
 
 
 def test_a_replay_that_fails_is_told_and_the_others_are_there(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from components.serving.routing import client_policy
 from ebbtide.demo.embedded import free_port
 from ebbtide.demo.embedded_envoy import EmbeddedEnvoy, Route, Upstream, wait_until
-from ebbtide.units.durations import read_duration
+from ebbtide.text.durations import read_duration
 from tests.segments import segments_in
 
 pytestmark = pytest.mark.process

@@ -11,7 +11,7 @@ import pytest
 from ebbtide.demo.embedded_redis import connect
 from ebbtide.demo.live import LiveError, local_config, run_live
 from tests.builders.controllers import budgets, config, pool_policy
-from tests.builders.redis import wait_until
+from tests.builders.redis import DEADLINE, wait_until
 from tests.paths import ROOT
 from tests.processes import lives
 
@@ -84,7 +84,7 @@ def test_no_process_is_left_when_the_run_is_ended_in_the_middle(how: signal.Sign
         wait_until(lambda: len(processes_with(token)) >= 3, "a worker to start")
 
         live.send_signal(how)
-        live.wait(15)
+        live.wait(DEADLINE)
     finally:
         live.kill()
         live.wait()

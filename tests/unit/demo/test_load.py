@@ -10,20 +10,20 @@ from random import Random
 import pytest
 
 from ebbtide.demo.embedded import free_port
-from ebbtide.demo.load import Answer, Answers, Load, Stretch, arrivals, offer
+from ebbtide.demo.load import Answer, Load, LoadAnswers, LoadStage, arrivals, offer
 
 pytestmark = pytest.mark.process
 
-QUIET, BUSY = Stretch(seconds=100, rate=2), Stretch(seconds=100, rate=20)
-SHORT = (Stretch(seconds=0.3, rate=100),)
+QUIET, BUSY = LoadStage(seconds=100, rate=2), LoadStage(seconds=100, rate=20)
+SHORT = (LoadStage(seconds=0.3, rate=100),)
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 def test_arrivals_are_those_of_their_rates_and_the_same_for_the_same_seed() -> None:
-    found = arrivals([QUIET, BUSY, Stretch(seconds=100, rate=0), QUIET], Random(7))
+    found = arrivals([QUIET, BUSY, LoadStage(seconds=100, rate=0), QUIET], Random(7))
 
-    assert found == sorted(found) == arrivals([QUIET, BUSY, Stretch(seconds=100, rate=0), QUIET], Random(7))
+    assert found == sorted(found) == arrivals([QUIET, BUSY, LoadStage(seconds=100, rate=0), QUIET], Random(7))
     counts = [sum(begin <= at < begin + 100 for at in found) for begin in (0, 100, 200, 300)]
     assert 150 < counts[0] < 250
     assert 1800 < counts[1] < 2200
@@ -33,7 +33,7 @@ def test_arrivals_are_those_of_their_rates_and_the_same_for_the_same_seed() -> N
     assert math.isclose(sum((gap - mean) ** 2 for gap in gaps) / len(gaps), mean**2, rel_tol=0.2)  # exponential
 
 
-async def offered(handler: Handler, *, keeps: bool = True) -> tuple[Answers, int]:
+async def offered(handler: Handler, *, keeps: bool = True) -> tuple[LoadAnswers, int]:
     """Return the answers to a short load on this server, and the number of connections."""
     connections = 0
 
@@ -115,7 +115,7 @@ def reasons(handler: Handler) -> set[str]:
 def test_a_client_that_falls_behind_does_not_hide_it() -> None:
     """While the client cannot send, requests are due; they count from then, not from when they were sent."""
 
-    async def run() -> Answers:
+    async def run() -> LoadAnswers:
         handler = answering(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
         asyncio.get_running_loop().call_later(0.1, time.sleep, 1.0)
         return (await offered(handler))[0]
@@ -130,6 +130,6 @@ def test_a_client_that_falls_behind_does_not_hide_it() -> None:
 def test_quantiles_are_of_the_answered_ones() -> None:
     done = [Answer(at=0, took=float(seconds)) for seconds in range(1, 101)]
 
-    answers = Answers((*done, Answer(at=0, took=1000, failed="refused")))
+    answers = LoadAnswers((*done, Answer(at=0, took=1000, failed="refused")))
 
     assert (answers.quantile(0.5), answers.quantile(0.95), answers.quantile(1)) == (50, 95, 100)

@@ -8,16 +8,16 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Thread
 from typing import Any
 
 import pytest
 
 from ebbtide.demo.embedded import free_port
-from ebbtide.demo.load import Load, Stretch, offer
+from ebbtide.demo.load import Load, LoadStage, offer
 from ebbtide.demo.model_server import ModelServer, OnSigterm
-from tests.builders.redis import wait_until
+from tests.builders.redis import DEADLINE, wait_until
 
 pytestmark = pytest.mark.process
 
@@ -76,8 +76,8 @@ def test_an_answer_may_come_in_parts() -> None:
 
 
 def test_it_exports_what_runs_what_waits_and_how_busy_a_gpu_would_be() -> None:
-    """Four at once for a second, two of them at a time."""
-    with running(service=0.5, concurrency=2) as (url, _):
+    """Four at once for three seconds, two of them at a time."""
+    with running(service=1.5, concurrency=2) as (url, _):
         assert metrics_of(url) == {"model_requests_running": 0, "model_requests_waiting": 0, "DCGM_FI_DEV_GPU_UTIL": 0}
         asking = [Thread(target=ask, args=[url]) for _ in range(4)]
         for thread in asking:
@@ -116,7 +116,7 @@ def test_more_than_so_many_at_a_time_wait_for_each_other() -> None:
     def longest(at_a_time: int) -> float:
         with running(service=0.2, concurrency=at_a_time) as (url, _):
             port = int(url.rpartition(":")[2])
-            load = Load(address=lambda: ("127.0.0.1", port), stretches=[Stretch(seconds=0.1, rate=100)], seed=1)
+            load = Load(address=lambda: ("127.0.0.1", port), stretches=[LoadStage(seconds=0.1, rate=100)], seed=1)
             answers = asyncio.run(offer(load))
             assert answers.sent == answers.answered >= 5
             return answers.quantile(1)
@@ -126,22 +126,23 @@ def test_more_than_so_many_at_a_time_wait_for_each_other() -> None:
 
 @pytest.mark.parametrize(("how", "answered"), [(OnSigterm.DRAIN, True), (OnSigterm.EXIT, False)])
 def test_a_request_that_is_in_flight_at_the_signal(how: OnSigterm, answered: bool) -> None:
-    with running(service=1.0, on_sigterm=how) as (url, process):
-        port = int(url.rpartition(":")[2])
-        load = Load(address=lambda: ("127.0.0.1", port), stretches=[Stretch(seconds=0.05, rate=100)], seed=1)
+    answers: list[object] = []
 
-        async def told_meanwhile() -> tuple[int, int]:
-            sending = asyncio.create_task(offer(load))
-            await asyncio.sleep(0.5)
-            process.send_signal(signal.SIGTERM)
-            answers = await sending
-            return answers.sent, answers.answered
+    def keep_answer(url: str) -> None:
+        with suppress(OSError):
+            answers.append(ask(url))
 
-        sent, there = asyncio.run(told_meanwhile())
-        assert process.wait(5) == 0
+    with running(service=2.0, concurrency=3, on_sigterm=how) as (url, process):
+        asking = [Thread(target=keep_answer, args=[url]) for _ in range(3)]
+        for thread in asking:
+            thread.start()
+        wait_until(lambda: metrics_of(url)["model_requests_running"] == 3, "all three to be in flight")
+        process.send_signal(signal.SIGTERM)
+        for thread in asking:
+            thread.join()
+        assert process.wait(DEADLINE) == 0
 
-    assert sent > 0
-    assert there == (sent if answered else 0)
+    assert len(answers) == (3 if answered else 0)
 
 
 def test_one_that_ignores_the_signal_continues() -> None:

@@ -1,23 +1,31 @@
 """The serving part of the demo: a real gateway, real model servers, and the client's counts."""
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
 from ebbtide.demo import serving
-from ebbtide.demo.load import Stretch
+from ebbtide.demo.load import LoadStage
 from ebbtide.demo.serving import run_serving
-from tests.builders.redis import wait_until
+from tests.builders.redis import DEADLINE, wait_until
 from tests.paths import ROOT
 from tests.unit.demo.test_live import processes_with
 
 pytestmark = pytest.mark.process
 
-SHORT = (Stretch(seconds=1, rate=6), Stretch(seconds=5, rate=60), Stretch(seconds=1, rate=6))
+SHORT = (LoadStage(seconds=1, rate=6), LoadStage(seconds=5, rate=60), LoadStage(seconds=1, rate=6))
+
+
+class EnoughDecisions(Exception):
+    """Ends the loop of the scaler."""
 
 
 def test_it_grows_with_its_load_shrinks_after_it_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,6 +42,35 @@ def test_it_grows_with_its_load_shrinks_after_it_and_loses_nothing(monkeypatch: 
     assert sum(served.step.rate) * served.step.step == served.sent
     assert max(served.step.ready) == served.peak
     assert served.facts()["requests lost"] == "0"
+
+
+def test_each_decision_follows_a_second_of_readings(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, readings, decided_after = [0.0], list[float](), list[int]()
+
+    async def sleep(seconds: float) -> None:
+        clock[0] += seconds
+
+    def in_flight(_: str) -> int:
+        readings.append(clock[0])
+        return 1
+
+    def scale(_: int) -> None:
+        decided_after.append(len(readings))
+        if len(decided_after) == 3:
+            raise EnoughDecisions
+
+    monkeypatch.setattr(serving, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(serving, "asyncio", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(serving, "POLL", 0.25)
+    gateway = SimpleNamespace(in_flight=in_flight, stats=Mock(return_value={}))
+    scaler: Any = serving._Scaler(
+        cast("Any", gateway), cast("Any", SimpleNamespace(replicas=1, ready=1, scale=scale)), Mock()
+    )
+
+    with pytest.raises(EnoughDecisions):
+        asyncio.run(scaler.run())
+
+    assert decided_after == [4, 8, 12]
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc to find processes by environment")
@@ -54,7 +91,7 @@ def test_no_process_is_left_when_it_is_ended_in_the_middle(tmp_path: Path) -> No
     assert len(processes_with(token)) >= 6
 
     running.send_signal(signal.SIGINT)
-    running.wait(15)
+    running.wait(DEADLINE)
 
     assert running.returncode == 130
     wait_until(lambda: not processes_with(token), "the processes to end")

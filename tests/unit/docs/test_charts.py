@@ -38,7 +38,7 @@ UNSELECTED = [
 
 @pytest.mark.parametrize("page", [PAGE, "how-to/adoption.md"])
 def test_check_accepts_the_rules_and_warns_of_none(page: str) -> None:
-    assert [caution for caution in warnings_of(stack_of(page), TODAY) if caution.path.startswith("adopted.")] == []
+    assert [caution for caution in warnings_of(stack_of(page), TODAY) if caution.place.startswith("adopted.")] == []
 
 
 def rules_for(namespace: str, labels: Mapping[str, str]) -> set[str]:

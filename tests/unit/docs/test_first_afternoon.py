@@ -23,7 +23,6 @@ def test_omitted_lines_are_marked(shown: str, same: bool) -> None:
 
 
 @pytest.mark.process
-@pytest.mark.timeout(400)
 def test_the_page_leads_from_an_empty_folder_to_three_reports(tmp_path: Path) -> None:
     steps = steps_of(PAGE.read_text(encoding="utf-8"))
 

@@ -249,7 +249,7 @@ def renamed(state: dict[str, int], version: int) -> dict[str, int]:
 
 
 def test_a_version_that_is_not_the_jobs_needs_a_migration(store: Path) -> None:
-    with checkpoint(store, job="a", every=0, version=1) as saved:
+    with checkpoint(store, job="a", every=0) as saved:
         saved.offer({"epoch": 3})
 
     with (

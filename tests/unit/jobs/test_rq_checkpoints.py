@@ -17,7 +17,7 @@ from rq.job import Job, JobStatus
 from ebbtide.demo.embedded_redis import EmbeddedRedis
 from ebbtide.jobs.checkpoints.attempts import attempt_key
 from tests.builders.jobs import job as plain_job
-from tests.builders.redis import wait_until
+from tests.builders.redis import DEADLINE, wait_until
 from tests.checkpoints.training import (
     OPENED,
     QuickSafeWorker,
@@ -100,7 +100,7 @@ def test_on_sigterm_a_job_pauses_and_another_worker_resumes_it(
 
     first.send_signal(signal.SIGTERM)
 
-    assert first.wait(10) == 0
+    assert first.wait(DEADLINE) == 0
     assert queue.job_ids == [job.id, behind.id]  # at the front
     assert job.get_status(refresh=True) is JobStatus.QUEUED
     log = (tmp_path / "worker-0.log").read_text()
@@ -125,7 +125,7 @@ def test_a_job_without_a_checkpoint_still_runs_to_its_end(
 
     worker.send_signal(signal.SIGTERM)
 
-    assert worker.wait(10) == 0
+    assert worker.wait(DEADLINE) == 0
     assert job.get_status(refresh=True) is JobStatus.FINISHED
 
 
@@ -163,7 +163,7 @@ def test_a_job_whose_machine_is_gone_resumes_at_the_next_worker(
     kill_all_of(first)
     start_worker()
 
-    wait_until(lambda: ended(job), "the job to end", limit=30)
+    wait_until(lambda: ended(job), "the job to end")
     assert job.return_value() == weights_after(30)
     job.refresh()
     assert job.retries_left == 1
@@ -252,19 +252,19 @@ def test_an_attempt_that_was_frozen_publishes_nothing_after_another_went_on(
     for pid in (first.pid, horse):
         os.kill(pid, signal.SIGSTOP)
     second = start_worker()
-    wait_until(lambda: client.llen(OPENED + job.id) == 2, "the second attempt to begin", limit=30)
+    wait_until(lambda: client.llen(OPENED + job.id) == 2, "the second attempt to begin")
     newest = client.hget(attempt_key(job.id), "token")
 
     for pid in (horse, first.pid):
         os.kill(pid, signal.SIGCONT)
 
-    wait_until(lambda: ended(job), "the job to end", limit=30)
+    wait_until(lambda: ended(job), "the job to end")
     assert job.return_value() == weights_after(30)
     assert client.hget(attempt_key(job.id), "token") == newest  # nobody put it back again
     assert queue.job_ids == []
     for process in (second, first):
         process.send_signal(signal.SIGTERM)
-        process.wait(10)
+        process.wait(DEADLINE)
     files = sorted(path.name for path in (Path(store) / job.id).glob("*.json"))
     assert files[-1].startswith(f"{int(newest or 0):010d}-")
 
@@ -313,7 +313,7 @@ def test_checkpoints_go_with_the_result(client: Redis, queue: Queue, tmp_path: P
     kept = queue.enqueue(train, 2, 0.0, None, result_ttl=500)
     wait_until(lambda: client.exists(f"rq:job:{gone.id}") == 0 and ended(kept), "one result to be over")
     first.send_signal(signal.SIGTERM)
-    first.wait(10)
+    first.wait(DEADLINE)
 
     start_worker(**short)  # the first thing that a worker does about maintenance
 
@@ -344,11 +344,11 @@ def test_no_job_is_taken_until_the_store_is_usable(
     job = queue.enqueue(plain_job, 0)
     log = tmp_path / "worker-0.log"
 
-    wait_until(lambda: "no job is taken until checkpoints can be stored" in log.read_text(), "the line", limit=15)
+    wait_until(lambda: "no job is taken until checkpoints can be stored" in log.read_text(), "the line")
 
     assert str(taken) in log.read_text()
     assert job.get_status(refresh=True) is JobStatus.QUEUED
     worker.send_signal(signal.SIGTERM)
-    assert worker.wait(10) == 0
+    assert worker.wait(DEADLINE) == 0
     assert job.get_status(refresh=True) is JobStatus.QUEUED
     assert "Traceback" not in log.read_text()

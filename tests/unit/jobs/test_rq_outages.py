@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders.redis import wait_until
+from tests.builders.redis import DEADLINE, wait_until
 from tests.redis_faults.outages import Stage, a_job_outlives
 
 pytestmark = pytest.mark.redis
@@ -35,7 +35,7 @@ def test_on_sigterm_while_redis_is_away_a_worker_ends_when_its_job_is_done_and_s
         time.sleep(1.5)
         assert worker.poll() is None  # the result is not stored yet
 
-    assert worker.wait(15) == 0
+    assert worker.wait(DEADLINE) == 0
     assert stage.is_finished(job)
     assert len(stage.turns(1)) == 1
 
@@ -49,7 +49,7 @@ def test_a_worker_whose_redis_was_restarted_can_be_stopped_in_its_pop(stage: Sta
 
     worker.send_signal(signal.SIGTERM)
 
-    assert worker.wait(15) == 0, stage.said.read_text()  # the pop would block for 405 s
+    assert worker.wait(DEADLINE) == 0, stage.said.read_text()  # the pop would block for 405 s
 
 
 def test_a_job_popped_a_moment_before_redis_went_away_is_done_once(stage: Stage) -> None:
@@ -87,6 +87,6 @@ def test_a_worker_that_cannot_go_on_lets_its_job_end_first(stage: Stage) -> None
     with stage.client() as client:
         [key] = client.smembers("rq:workers")  # pyright: ignore[reportGeneralTypeIssues] - bytes client
         client.set(key, "no hash any more")  # not an outage: no waiting helps
-    worker.wait(15)
+    worker.wait(DEADLINE)
 
     assert stage.ended(1)

@@ -23,7 +23,7 @@ from controllers.ports import Known
 from ebbtide.demo.embedded_redis import EmbeddedRedis
 from tests.builders.controllers import pool_policy
 from tests.builders.jobs import BEGUN, POPPED, job
-from tests.builders.redis import endpoint, wait_until
+from tests.builders.redis import DEADLINE, endpoint, wait_until
 from tests.paths import ROOT
 
 pytestmark = pytest.mark.redis
@@ -77,7 +77,7 @@ def enqueue(client: Redis, seconds: float, queue: str = "train") -> Job:
 
 
 def exit_code(process: WorkerProcess) -> int:
-    return process.wait(15)
+    return process.wait(DEADLINE)
 
 
 @pytest.mark.parametrize("queues", [ONE_QUEUE, TWO_QUEUES], ids=["one queue", "two queues"])

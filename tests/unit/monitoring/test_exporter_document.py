@@ -4,7 +4,7 @@ from datetime import date
 
 from ebbtide.prices import on_demand
 from ebbtide.settings import StackSettings, parse_stack
-from ebbtide.settings.process_documents import exporter_config
+from ebbtide.settings.capacity.process_documents import exporter_config
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 from ebbtide.vocabulary.documents import dump, load
 from ebbtide.vocabulary.exporter import ExporterConfig

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
+from ebbtide.lab.simulator.services.counts import DAY_MINUTES, Minutes
+from ebbtide.lab.simulator.services.floors import ClosedDay, forecast_of
+from ebbtide.lab.simulator.services.served import simulated
 from ebbtide.monitoring.documents import rules_document
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.settings import StackSettings
-from ebbtide.simulator.services.counts import DAY_MINUTES, Minutes
-from ebbtide.simulator.services.floors import ClosedDay, forecast_of
-from ebbtide.simulator.services.served import simulated
 from tests.builders.workloads.played import clear_week, never
 from tests.builders.workloads.services import services_stack
 

@@ -16,7 +16,7 @@ from controllers.scaler.workers.decision import Reason
 from ebbtide.monitoring.alerts import REFUSED, UNKNOWN
 from ebbtide.monitoring.documents import rule_groups, rules_document
 from ebbtide.monitoring.recorded import Recorded
-from ebbtide.monitoring.rules import CUSTOMER, Alert, Recording, Severity
+from ebbtide.monitoring.rules import CUSTOMER, Alert, AlertSeverity, RecordingRule
 from tests.builders.monitoring.alert_cases import CASES, GONE, HARMLESS, STACK, minutes, played, timeline
 from tests.builders.monitoring.expositions import (
     of_an_idle_ray_cluster,
@@ -39,7 +39,7 @@ HEADINGS = ["What it means", "How to look", "What to do", "Can it wait until mor
 
 RULES = [rule for group in rule_groups(STACK) for rule in group.rules]
 ALERTS = {rule.name: rule for rule in RULES if isinstance(rule, Alert)}
-RECORDED = {rule.record: rule for rule in RULES if isinstance(rule, Recording)}
+RECORDED = {rule.record: rule for rule in RULES if isinstance(rule, RecordingRule)}
 
 
 def labels_of(recorded: str) -> Sequence[str]:
@@ -68,7 +68,7 @@ def exposed(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, list[Mappi
 
 @pytest.mark.parametrize("rule", RULES, ids=[getattr(rule, "name", getattr(rule, "record", "")) for rule in RULES])
 def test_a_rule_names_metrics_and_labels_that_our_processes_write(
-    rule: Recording | Alert, exposed: Mapping[str, list[Mapping[str, str]]]
+    rule: RecordingRule | Alert, exposed: Mapping[str, list[Mapping[str, str]]]
 ) -> None:
     for use in uses(rule.expr):
         assert use.metric in exposed
@@ -80,7 +80,7 @@ def test_a_rule_names_metrics_and_labels_that_our_processes_write(
 
 
 @pytest.mark.parametrize("rule", RECORDED.values(), ids=list(RECORDED))
-def test_a_recording_keeps_the_labels_that_its_name_says(rule: Recording) -> None:
+def test_a_recording_keeps_the_labels_that_its_name_says(rule: RecordingRule) -> None:
     (labels,) = outer_labels(rule.expr)
 
     assert [*dict.fromkeys((*labels, *rule.labels))] == labels_of(rule.record)
@@ -237,7 +237,7 @@ def test_another_customer_in_the_same_prometheus_is_not_ours(tmp_path: Path) -> 
 def test_the_dead_mans_alert_fires_where_nothing_at_all_is_scraped(tmp_path: Path) -> None:
     alert = ALERTS["EbbtideDeadMan"]
     expected = {
-        "exp_labels": {"severity": Severity.NONE.value, CUSTOMER: "acme"},
+        "exp_labels": {"severity": AlertSeverity.NONE.value, CUSTOMER: "acme"},
         "exp_annotations": {"summary": alert.summary, "runbook": "docs/runbooks/dead-man.md"},
     }
     moments = [{"eval_time": when, "alertname": alert.name, "exp_alerts": [expected]} for when in ("0m", "1m", "90m")]
@@ -257,7 +257,7 @@ def test_spend_above_plan_fires_after_a_day_and_ends_after_a_week_below(tmp_path
         firing = {
             "exp_labels": {"severity": "warning", CUSTOMER: "acme"},
             "exp_annotations": {
-                "summary": f"Nodes cost {dollars} dollars a month at list price if it goes on as in the last 7 days, "
+                "summary": f"At the rate of the last 7 days, nodes cost {dollars} dollars a month at list price, "
                 "and costs.plan says 4000.",
                 "runbook": "docs/runbooks/spend-above-plan.md",
             },

@@ -10,7 +10,7 @@ import pytest
 
 from ebbtide.monitoring import serving
 from ebbtide.monitoring.serving_rules import serving_alerts
-from ebbtide.settings.sections.serving.services import ALONE
+from ebbtide.settings.sections.serving.services import SINGLE_VARIANT
 from tests.builders.workloads.services import services_stack, spot_stack
 
 pytestmark = pytest.mark.process
@@ -191,7 +191,7 @@ def test_a_variant_has_the_cluster_of_its_route_and_one_with_a_weight_that_of_it
 
     assert serving.envoy_cluster(services_stack(), "embedder", "small") == CLUSTER
     assert {serving.envoy_cluster(spot_stack(), "embedder", it) for it in ("small", "cheap")} == {CLUSTER}
-    assert serving.envoy_cluster(services_stack(), "ranker", ALONE) == "httproute/ebbtide/ranker/rule/0"
+    assert serving.envoy_cluster(services_stack(), "ranker", SINGLE_VARIANT) == "httproute/ebbtide/ranker/rule/0"
     assert [serving.envoy_cluster(stack, "embedder", it) for it in ("small", "large")] == [
         f"httproute/ebbtide/embedder/rule/0/backend/{place}" for place in (0, 1)
     ]

@@ -6,8 +6,9 @@ import pytest
 from control_plane.night.fleet import is_ready, node_object
 from control_plane.night.mirror import MirroredDeployment, allowed_by, owner_of
 
-from ebbtide.simulator.cluster.model import GroupModel, Taint
-from ebbtide.simulator.cluster.state import Node, Room
+from ebbtide.kube.taints import Taint
+from ebbtide.lab.simulator.cluster.model import GroupModel
+from ebbtide.lab.simulator.cluster.state import Node, Room
 from tests.builders.cluster import workload
 
 

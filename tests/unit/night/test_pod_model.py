@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 from control_plane.night.pod_model import pod_model_of
 
+from ebbtide.kube.taints import Taint, Toleration
+from ebbtide.lab.simulator.cluster.model import WorkloadModel
+from ebbtide.lab.simulator.results import Strategy
+from ebbtide.lab.simulator.strategies.table import cluster_plan
 from ebbtide.settings import load_stack
-from ebbtide.simulator.cluster.model import Taint, WorkloadModel
-from ebbtide.simulator.results import Strategy
-from ebbtide.simulator.strategies.table import cluster_plan
 from tests.builders.components import ROOT, demo_stack
 from tests.control_plane.support.kube import deployment
 
@@ -50,7 +51,7 @@ def test_gpus_and_their_toleration_are_taken_over() -> None:
     seen = model(containers=gpu, tolerations=[tolerated])
 
     assert seen.gpu == 1
-    assert seen.tolerations == (Taint("nvidia.com/gpu", "true"),)
+    assert seen.tolerations == (Toleration("nvidia.com/gpu", "true", "NoSchedule"),)
 
 
 @pytest.mark.parametrize(("toleration", "tolerates"), [({"operator": "Exists"}, True), ({"key": "other"}, False)])

@@ -9,12 +9,12 @@ from ebbtide.operate.ray.facts import RayFacts
 from ebbtide.operate.ray.view import RayView, ray_view
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.labels import ASLEEP_FOR, SLEEP
-from ebbtide.vocabulary.workloads import RayPolicy, Sleep, Wake, When, dump_sleep
+from ebbtide.vocabulary.workloads import RayPolicy, Sleep, SleepWhen, Wake, dump_sleep
 from tests.builders.components import controller_config, pool_policy
 from tests.unit.operate.raw_objects import NOW
 
 POLICY = RayPolicy(name="flow", namespace="ebbtide-ray-flow", head="http://head:8265", pools=("preprocess",))
-SLEEPS = dump_sleep(Sleep(when=When.IDLE, after=timedelta(hours=2), wake=frozenset({Wake.QUEUE, Wake.MANUAL})))
+SLEEPS = dump_sleep(Sleep(when=SleepWhen.IDLE, after=timedelta(hours=2), wake=frozenset({Wake.QUEUE, Wake.MANUAL})))
 STATUS = {
     "observedGeneration": 4,
     "state": "ready",

@@ -13,12 +13,12 @@ from ebbtide.cli import cluster as cluster_options
 from ebbtide.cli.__main__ import app
 from ebbtide.operate.adopt.facts import adopt_facts
 from ebbtide.operate.adopt.proposals import Proposal, proposals_of
-from ebbtide.operate.adopt.selectors import Candidate, Other, choose
+from ebbtide.operate.adopt.selectors import Other, RuleCandidate, choose
 from ebbtide.operate.adopt.text import adopt_lines
 from ebbtide.prices import on_demand
 from ebbtide.settings import StackSettings
 from ebbtide.settings.sections.adopted import disjoint
-from ebbtide.units.money import dollars
+from ebbtide.text.money import dollars
 from tests.builders.existing import onprem, written
 from tests.builders.settings import loaded
 from tests.unit.operate.adoptable import Adoptable
@@ -197,7 +197,7 @@ def test_rules_and_names_of_the_stack_are_respected(tmp_path: Path) -> None:
 
     assert list(yaml.safe_load("\n".join(lines))["ebbtide:adopted"]) == ["team-train"]
     assert not any("Deployment hub: " in each for each in lines)
-    assert "no label has another value than rule hub selects" in line(lines, "no rule for team/Deployment other")
+    assert "no label keeps its pods out of rule hub" in line(lines, "no rule for team/Deployment other")
 
 
 def test_a_budget_of_the_pods_is_to_be_switched_off_or_for_flexible_pods_kept() -> None:
@@ -417,11 +417,11 @@ def test_a_task_that_ended_gives_way_to_what_runs() -> None:
     lines = lines_of(cluster)
 
     assert yaml.safe_load("\n".join(lines))["ebbtide:adopted"]["main"]["selector"] == {"role": "instance"}
-    assert "it shares no label with team/Cluster main" in line(lines, "no rule for team/Job jobs")
+    assert "it and team/Cluster main have no label with different values" in line(lines, "no rule for team/Job jobs")
 
 
 def test_the_most_telling_label_is_chosen_and_it_differs_from_the_rules_that_exist() -> None:
-    one = Candidate("one", True, {"app": "a", "component": "a", "tier": "a"})
+    one = RuleCandidate("one", True, {"app": "a", "component": "a", "tier": "a"})
     pods = [Other(one.name, one.labels)]
 
     assert choose([one], pods, {})[0].selector == {"app": "a"}
@@ -435,7 +435,7 @@ LABELS = st.dictionaries(st.sampled_from(["app", "component", "tier", "zone"]), 
 def test_chosen_selectors_are_exact_and_disjoint_and_no_label_could_be_left_out(
     workloads: list[dict[str, str]], strangers: list[dict[str, str]]
 ) -> None:
-    candidates = [Candidate(str(number), True, labels) for number, labels in enumerate(workloads)]
+    candidates = [RuleCandidate(str(number), True, labels) for number, labels in enumerate(workloads)]
     pods = [Other(each.name, each.labels) for each in candidates] + [Other("stranger", each) for each in strangers]
 
     chosen = choose(candidates, pods, {})

@@ -134,7 +134,7 @@ def test_programs_whose_pods_share_no_label_say_where_to_add_one() -> None:
 
     (line,) = [line for line in lines_of(cluster) if "no rule for" in line]
 
-    assert "it shares no label with team/bare pods airflow-pods in which they differ" in line
+    assert "it and team/bare pods airflow-pods have no label with different values" in line
     assert line.endswith("; give both one: to the pod template of Airflow's executor, such as app")
 
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from controllers.adapters.kube_api import KubeApi
-from controllers.workloads.nodes.budgets import Reason
+from controllers.workloads.nodes.budgets import NodeBudgetReason
 from ebbtide.operate import node_pools as module
 from ebbtide.operate.node_pools import NodePoolRow, budgets_text, node_pools_of, nodes_text
 from ebbtide.operate.status import NoStatus
@@ -94,4 +94,4 @@ def test_other_limits_and_budgets_of_others_are_shown() -> None:
 
 
 def test_every_reason_has_words() -> None:
-    assert {*Reason} <= {*REASONS}
+    assert {*NodeBudgetReason} <= {*REASONS}

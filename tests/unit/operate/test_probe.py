@@ -124,6 +124,8 @@ RIGHTS = (
 )
 BY_ID = f'clusterId: "{CLUSTER_ID}"'
 GPU_NODES = "nodeSelectors: { gpu: { pool: gpu } }"
+UNREPORTED: dict[str, Any] = {"metadata": {"labels": {"pool": "gpu"}}, "spec": {}, "status": {}}
+"""A node whose kubelet has not reported what it offers."""
 
 
 def findings(
@@ -197,6 +199,8 @@ def test_the_clusters_id_is_printed_to_be_written_down_and_compared(tmp_path: Pa
         ),
         ([node(pool="gpu", gpu=2, cpu="3900m")], "the largest node with pool=gpu offers 3.9 CPU, 64Gi, 2 GPU"),
         ([node(pool="gpu", gpu=2, memory="8Gi"), node(pool="gpu", gpu=2)], "ok: 2 with pool=gpu"),
+        ([UNREPORTED, node(pool="gpu", gpu=2)], "ok: 2 with pool=gpu"),
+        ([UNREPORTED], "missing: train wants 2 nvidia.com/gpu, and no node with pool=gpu offers any"),
     ],
 )
 def test_a_set_of_nodes_must_have_room_for_its_largest_pod(
@@ -247,7 +251,7 @@ def gpu_node(memory: str = "", resource: str = GPU_RESOURCE, **more: Any) -> dic
         ),
         (
             [gpu_node("23028"), gpu_node()],
-            "missing: train wants GPUs of 40Gi; the largest of a node with pool=gpu has 23028Mi",
+            "missing: train wants GPUs of 40Gi; the largest GPU of nodes with pool=gpu has 23028Mi",
         ),
         ([gpu_node("40960", cpu="1")], "missing: train wants 4 CPU, 16Gi, 1 GPU; the largest node with pool=gpu off"),
         ([gpu_node("40960", cpu="1"), gpu_node("23028")], "missing: train wants 4 CPU, 16Gi, 1 GPU; the largest"),
@@ -314,7 +318,7 @@ def test_the_tolerated_taints_are_those_of_the_rendered_pod(resource: str, tmp_p
 @pytest.mark.parametrize(
     ("nodes", "line"),
     [
-        ([node(gpu=2, pool="gpu")], "note: 1 with pool=gpu, too few for all that may run there at its most: 4 train"),
+        ([node(gpu=2, pool="gpu")], "note: 1 with pool=gpu, too few for all pods that may run there at once: 4 train"),
         ([node(gpu=2, pool="gpu")] * 3 + [node(gpu=1, pool="gpu")], "note: 4 with pool=gpu, too few"),
         ([node(gpu=4, pool="gpu")] * 2, "ok: 2 with pool=gpu"),
     ],
@@ -360,7 +364,7 @@ def test_nodes_that_an_autoscaler_adds_are_never_too_few(tmp_path: Path) -> None
 def test_on_eks_a_group_that_check_calls_too_small_is_named(tmp_path: Path) -> None:
     small = shortest(more="ebbtide:nodeGroups: { flexible: { max: 2 } }").replace("max: 4,", "max: 400,")
 
-    assert findings(CannedCluster(), wants_of(loaded(small, tmp_path), ()))["nodes"].endswith("at its most: flexible")
+    assert findings(CannedCluster(), wants_of(loaded(small, tmp_path), ()))["nodes"].endswith("at once: flexible")
 
 
 def test_a_pod_without_gpus_does_not_tolerate_the_taint_of_gpu_nodes(tmp_path: Path) -> None:
@@ -435,7 +439,7 @@ def pulumi_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[st
         ("hunter2", 0, "missing  token       wanted the token of the cache: 16 to 128 letters, digits or"),
         ("hunter2", 0, "found a secret that is too short; pulumi config set --secret ebbtide:redisPassword"),
         ("hunter2 hunter2 hunter2", 0, "found a secret that has other characters"),
-        ("hunter2-hunter2-hunter2", 0, "ok       token       one that ElastiCache takes"),
+        ("hunter2-hunter2-hunter2", 0, "ok       token       one that ElastiCache accepts"),
         ("hunter2", 255, "note     token       pulumi config get cannot read it here; pulumi up checks it"),
     ],
 )

@@ -225,8 +225,8 @@ def test_a_daemon_set_under_a_rules_budget_is_named_with_what_follows() -> None:
     found = findings(cluster, wants("category: flexible, replicas: 1"))
 
     assert found["count of hub"] == (
-        "missing: DaemonSet jupyter/agent has pods with its labels, which adoption leaves alone and the rule's budget "
-        "covers: Kubernetes cannot count them, so the budget lets no pod go, at night neither (SyncFailed); "
+        "missing: DaemonSet jupyter/agent has pods with the rule's labels, which adoption leaves alone and its budget "
+        "covers: Kubernetes cannot count them, so the budget lets no pod go, not even at night (SyncFailed); "
         "add component: hub to its selector"
     )
     assert found["rule hub"] == "ok: 1 pod of Deployment jupyter/hub"
@@ -236,9 +236,9 @@ def test_a_daemon_set_under_a_rules_budget_is_named_with_what_follows() -> None:
 @pytest.mark.parametrize(
     ("rule", "state", "follows"),
     [
-        ("fixed, replicas: 1", "note", "so the budget lets no pod go, in a maintenance neither"),
+        ("fixed, replicas: 1", "note", "so the budget lets no pod go, not even in a maintenance"),
         ("flexible, pods: 3", "missing", "at night up to 3 of the rule's pods may go at once"),
-        ("worker, usually: 1", "note", "the budget never opens, so a node of Karpenter stays for such a pod"),
+        ("worker, usually: 1", "note", "the budget never opens, so a Karpenter node with such a pod stays"),
     ],
 )
 def test_what_follows_from_a_daemon_sets_pods_depends_on_the_rules_budget(rule: str, state: str, follows: str) -> None:
@@ -248,7 +248,7 @@ def test_what_follows_from_a_daemon_sets_pods_depends_on_the_rules_budget(rule: 
 
     found = findings(cluster, wants(f"category: {rule}"))["count of hub"]
 
-    assert found.startswith(f"{state}: DaemonSet jupyter/agent has pods with its labels, ")
+    assert found.startswith(f"{state}: DaemonSet jupyter/agent has pods with the rule's labels, ")
     assert follows in found
 
 
@@ -288,8 +288,8 @@ def test_a_daemon_set_that_karpenter_leaves_alone_does_not_matter_for_workers() 
         (
             pod("debug", labels=SHARED, meta={"ownerReferences": []}),
             (
-                "missing: 1 pod without an owner is healthy and not expected, so up to 1 more may go at once; "
-                "add component: hub to its selector"
+                "missing: 1 pod without an owner counts as healthy but not as expected, so up to 1 more may go at "
+                "once; add component: hub to its selector"
             ),
         ),
         (pod("debug", labels=SHARED, meta={"ownerReferences": []}, status={"phase": "Failed"}), ""),
@@ -416,12 +416,12 @@ KEPT = wants("category: flexible, replicas: 1, budget: hub-pdb")
     ("budgets", "lines"),
     [
         ([budget("hub-pdb")], None),
-        ([], "missing: no budget jupyter/hub-pdb: let the chart create it, or take budget out of the rule"),
+        ([], "missing: no budget jupyter/hub-pdb: let the chart create it, or remove budget from the rule"),
         ([budget("hub-pdb", reference("Cluster", "main", CNPG))], "missing: an operator writes hub-pdb: set enablePDB"),
         ([budget("hub-pdb"), budget("second")], "missing: second covers the same pods"),
         (
             [{**budget("hub-pdb"), "spec": {"selector": {"matchLabels": {"app": "web"}}}}],
-            "missing: hub-pdb does not cover pod hub-1-a: correct the selector of one",
+            "missing: hub-pdb does not cover pod hub-1-a: correct its selector or the rule's",
         ),
     ],
     ids=["fits", "missing", "of an operator", "a second one", "of other pods"],

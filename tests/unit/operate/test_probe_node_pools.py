@@ -165,11 +165,11 @@ DEDICATED = {"key": "dedicated", "value": "ml", "effect": "NoSchedule"}
         (
             node_pool(node={"taints": [DEDICATED]}),
             "taint dedicated",
-            ("missing: wanted none", "dedicated=ml:NoSchedule"),
+            ("missing: wanted only taints", "dedicated=ml:NoSchedule"),
         ),
         (node_pool(node={"taints": [{**DEDICATED, "effect": "NoExecute"}]}), "taint dedicated", ("NoExecute",)),
         (node_pool(node={"taints": [{**DEDICATED, "effect": "PreferNoSchedule"}]}), "", ("ok: ",)),
-        (node_pool(node={"startupTaints": [DEDICATED]}), "startupTaint dedicated", ("note: a node takes no pod",)),
+        (node_pool(node={"startupTaints": [DEDICATED]}), "startupTaint dedicated", ("note: a node accepts no pod",)),
         (
             required(arch=None, types=None),
             "kubernetes.io/arch",
@@ -405,6 +405,17 @@ def test_limits_below_what_the_pods_may_request_are_named(tmp_path: Path) -> Non
     assert subject not in limited("1k")
 
 
+@pytest.mark.parametrize(("count", "named"), [(3, "a, b, c get no node"), (4, "a, b, c and others get no node")])
+def test_three_pods_that_a_taint_keeps_off_are_named(count: int, named: str, tmp_path: Path) -> None:
+    pool = node_pool(node={"taints": [DEDICATED]})
+    answers = {"/apis": groups(*GROUPS, "karpenter.sh/v1"), POOL: pool, DEPLOYMENTS: karpenter("1.14.1")}
+    pods = tuple(PodWant(name, 0, 0, 0) for name in "abcd"[:count])
+
+    lines = findings(CannedCluster(answers), replace(asked(tmp_path), pods={"flexible": pods}))
+
+    assert named in lines["nodepool general taint dedicated"]
+
+
 def of_stack(tmp_path: Path, customer: str) -> dict[str, str]:
     """What is said of a stack with its own Karpenter, whose NodePool and EC2NodeClass exist with this label."""
     text = shortest(more="ebbtide:nodeGroups: { flexible: { max: 4, provisioner: karpenter } }")
@@ -490,10 +501,20 @@ def test_an_image_for_every_processor_may_have_nodes_of_both(tmp_path: Path) -> 
         return lines.get("nodepool general kubernetes.io/arch")
 
     assert line(PodWant("web", 0, 0, 0, any_arch=True)) is None
-    assert "api names none" in (line(PodWant("web", 0, 0, 0, any_arch=True), PodWant("api", 0, 0, 0)) or "")
+    assert "api has no arch" in (line(PodWant("web", 0, 0, 0, any_arch=True), PodWant("api", 0, 0, 0)) or "")
 
 
 def test_the_processor_by_the_name_of_a_type_is_that_of_every_type_in_the_catalog() -> None:
     assert {
         kind.name for kind in map(instance_type, instance_type_names()) if architecture_of(kind.name) != kind.arch
     } == set()
+
+
+@pytest.mark.parametrize(("most_nodes", "full"), [(4, ()), (3, ("flexible",))])
+def test_a_group_is_too_small_from_the_first_node_that_it_lacks_on(
+    most_nodes: int, full: tuple[str, ...], tmp_path: Path
+) -> None:
+    # Four workers of 16 GiB, of which a node of 32 GiB holds one beside its system pods.
+    text = shortest(more=f"ebbtide:nodeGroups: {{ flexible: {{ max: {most_nodes}, instanceTypes: [m6i.2xlarge] }} }}")
+
+    assert tuple(wants_of(loaded(text, tmp_path), ()).full) == full

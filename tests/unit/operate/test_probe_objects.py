@@ -66,7 +66,7 @@ def test_what_may_not_be_read_is_not_called_missing() -> None:
 def test_before_the_first_up_nothing_of_a_namespace_can_be_there() -> None:
     line = findings(CannedCluster(), Wants(objects=(TOKEN,)))["Secret ebbtide/api"]
 
-    assert line.startswith("note: cannot be there before namespace ebbtide")
+    assert line.startswith("note: cannot exist before namespace ebbtide")
 
 
 def test_no_value_of_a_secret_is_kept_or_printed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

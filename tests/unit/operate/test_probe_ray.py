@@ -89,10 +89,10 @@ def test_a_sound_cluster_has_one_good_line_for_each_thing(wants: Wants) -> None:
         "operator": "ok: no other one watches ebbtide-ray-flow",
         "flow namespace": "ok: ebbtide-ray-flow enforces restricted",
         "flow token": "ok: the same in ebbtide-ray-flow, ebbtide-workers, ebbtide",
-        "flow admission": "ok: the workload controller may write the spec and one annotation alone",
-        "flow operator": "ok: may do what it must",
-        "flow autoscaler": "ok: may do what it must",
-        "flow workload controller": "ok: may do what it must",
+        "flow admission": "ok: the workload controller may write only the spec and one annotation",
+        "flow operator": "ok: has all rights that it needs",
+        "flow autoscaler": "ok: has all rights that it needs",
+        "flow workload controller": "ok: has all rights that it needs",
     }
 
 
@@ -109,8 +109,8 @@ def test_before_the_first_up_nothing_of_it_is_missing(wants: Wants) -> None:
     gone: dict[str, Any] = {**dict.fromkeys(SOUND, 404), DEPLOYMENTS: {"items": []}}
 
     assert ray_of(wants, gone) == {
-        "definitions": "note: not there yet: rayclusters.ray.io, rayjobs.ray.io, rayservices.ray.io; pulumi up makes "
-        f"them, of KubeRay {version('kuberay')}",
+        "definitions": "note: not there yet: rayclusters.ray.io, rayjobs.ray.io, rayservices.ray.io; pulumi up creates "
+        f"those of KubeRay {version('kuberay')}",
         "operator": "ok: no other one watches ebbtide-ray-flow",
         "flow": "note: namespace ebbtide-ray-flow is not there yet: pulumi up makes it",
     }
@@ -139,11 +139,11 @@ def test_a_foreign_operator_is_reported_where_it_watches_the_same_namespaces(
 @pytest.mark.parametrize(
     ("found", "line"),
     [
-        ([operator()], "ok: one that is there watches ebbtide-ray-flow"),
-        ([operator("--watch-namespace=ebbtide-ray-flow")], "ok: one that is there watches"),
-        ([operator("--watch-namespace=a")], "missing: none that is there watches ebbtide-ray-flow"),
-        ([operator(replicas=0)], "missing: none that is there watches"),
-        ([], "missing: none that is there watches"),
+        ([operator()], "ok: an installed one watches ebbtide-ray-flow"),
+        ([operator("--watch-namespace=ebbtide-ray-flow")], "ok: an installed one watches"),
+        ([operator("--watch-namespace=a")], "missing: no installed one watches ebbtide-ray-flow"),
+        ([operator(replicas=0)], "missing: no installed one watches"),
+        ([], "missing: no installed one watches"),
     ],
 )
 def test_a_stack_that_brings_no_operator_needs_one_that_watches_its_namespaces(
@@ -172,7 +172,7 @@ def test_definitions_of_another_release_are_reported(wants: Wants) -> None:
 @pytest.mark.parametrize(
     ("answers", "line"),
     [
-        ({TOKENS[1]: token("b")}, "missing: the one in ebbtide-workers is another than in ebbtide-ray-flow"),
+        ({TOKENS[1]: token("b")}, "missing: the one in ebbtide-workers differs from ebbtide-ray-flow's"),
         ({TOKENS[2]: 404}, "missing: not there: Secret ebbtide/flow-ray-token"),
         ({TOKENS[0]: token(key="token")}, "missing: lacks the key auth_token: Secret ebbtide-ray-flow/flow-ray-token"),
         ({TOKENS[0]: DENIED}, "note: cannot be compared: you need the right to get secrets in ebbtide-ray-flow"),
@@ -189,9 +189,14 @@ def test_copies_of_the_token_must_be_there_and_equal(wants: Wants, answers: dict
     ("what", "answers", "line"),
     [
         ("flow namespace", {NAMESPACE: space("privileged")}, "missing: ebbtide-ray-flow enforces privileged, wanted"),
+        (
+            "flow namespace",
+            {NAMESPACE: {"metadata": {"labels": {CUSTOMER: "onprem"}}}},
+            "missing: ebbtide-ray-flow enforces nothing, wanted",
+        ),
         ("flow namespace", {NAMESPACE: {"metadata": {}}}, "missing: ebbtide-ray-flow is not Ebbtide's"),
         ("flow namespace", {NAMESPACE: DENIED}, "note: ebbtide-ray-flow cannot be read"),
-        ("flow admission", {POLICY: 404}, "missing: no policy bounds what the workload controller writes"),
+        ("flow admission", {POLICY: 404}, "missing: no policy limits what the workload controller may write"),
         ("flow admission", {POLICY: DENIED}, "note: cannot be read"),
         ("operator", {DEPLOYMENTS: DENIED}, "note: whether another KubeRay operator runs cannot be read"),
         ("definitions", {f"{DEFINITIONS}/rayjobs.ray.io": DENIED}, "note: cannot be read"),
@@ -212,8 +217,8 @@ def test_rights_of_the_three_accounts_are_checked_separately(wants: Wants) -> No
         "missing: system:serviceaccount:ebbtide-ray-flow:flow-head may not patch pods in ebbtide-ray-flow"
     )
     assert "may not create services in ebbtide-ray-flow" in told["flow operator"]
-    assert told["flow workload controller"] == "ok: may do what it must"
-    assert ray_of(wants, others_lack=None)["flow operator"].startswith("note: what it may do cannot be read")
+    assert told["flow workload controller"] == "ok: has all rights that it needs"
+    assert ray_of(wants, others_lack=None)["flow operator"].startswith("note: its rights cannot be read")
 
 
 def rendered(folder: Path) -> list[dict[str, Any]]:

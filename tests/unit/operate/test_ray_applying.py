@@ -113,7 +113,7 @@ def test_it_ends_at_its_time_and_on_a_signal() -> None:
     stop.set()
     applying(Api(), said).watch(stop, lambda: [view(report=PENDING)])
 
-    assert said == ["ending: the time is over", "ending: asked to"]
+    assert said == ["ending: the time is over", "ending: on request"]
 
 
 def test_clusters_that_cannot_be_read_for_a_while_do_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,7 +57,7 @@ def test_the_chain_goes_from_the_queue_to_the_pods() -> None:
 
     assert line(seen, "queue") == "preprocess: 7 waiting, 2 running, oldest 1 min"
     assert line(seen, "drivers") == "preprocess: 3 wanted, 2 ready, at most 3"
-    assert line(seen, "demand") == "3 workers wanted of Ray, 2 ready, 3 available"
+    assert line(seen, "demand") == "3 workers wanted by Ray, 2 ready, 3 available"
     assert row(seen, "head") == ["head", "1 running", "0.40"]
     assert row(seen, "cpu") == ["cpu", "2", "0", "20", "2 running", "0.81"]
     assert row(seen, "gpu") == ["gpu", "1", "0", "8", "1 running", "1.21"]
@@ -87,7 +87,7 @@ def test_an_idle_cluster_shows_for_how_long_and_when_it_sleeps() -> None:
         (asleep(), "asleep", "asleep since Fri 2026-11-20 14:00 UTC (14:00 UTC): nothing asks for it"),
         (asleep("spec"), "spec-pending", "asleep, to take over a new spec since"),
         (asleep(""), "asleep", "asleep, suspended by another manager since"),
-        (ray_cluster(suspend=True), "idle-for-long", "going to sleep: pods of it are still there"),
+        (ray_cluster(suspend=True), "idle-for-long", "going to sleep: some of its pods are still there"),
         ({}, "no-such-raycluster", "does not exist since Fri 2026-11-20 14:00 UTC (14:00 UTC): it does not exist"),
     ],
 )
@@ -162,9 +162,9 @@ def test_a_cluster_without_a_status_has_unknown_numbers_and_omitted_ones_are_zer
     left_out = {"observedGeneration": 1, "state": "ready"}
 
     assert line(view(cluster=ray_cluster(status={})), "demand") == (
-        "unknown workers wanted of Ray, unknown ready, unknown available"
+        "unknown workers wanted by Ray, unknown ready, unknown available"
     )
-    assert line(view(cluster=ray_cluster(status=left_out)), "demand") == "0 workers wanted of Ray, 0 ready, 0 available"
+    assert line(view(cluster=ray_cluster(status=left_out)), "demand") == "0 workers wanted by Ray, 0 ready, 0 available"
 
 
 def test_a_cluster_that_may_not_be_read_is_unknown_and_not_absent() -> None:

@@ -15,7 +15,7 @@ from ebbtide.operate.api import CannotOperate
 from ebbtide.operate.release import release
 from ebbtide.operate.sleepers import (
     LeftAsleep,
-    Row,
+    SleeperRow,
     ending_targets,
     explain_sleeper,
     left_asleep,
@@ -75,7 +75,7 @@ def test_each_has_its_state_pods_next_change_and_reason(monkeypatch: pytest.Monk
     rows, unread = sleeper_rows(Api(), CONFIG, "UTC")  # pyright: ignore[reportArgumentType] - its one method suffices
 
     assert not unread
-    assert rows[0]._replace(until="") == Row("hub", "asleep", "0 of 2", "", "outside business hours")
+    assert rows[0]._replace(until="") == SleeperRow("hub", "asleep", "0 of 2", "", "outside business hours")
     assert "07:45" in rows[0].until
 
 
@@ -83,7 +83,14 @@ def test_a_controller_that_does_not_answer_leaves_it_unknown(monkeypatch: pytest
     reports(monkeypatch, NoStatus("no pod runs"))
     rows, unread = sleeper_rows(Api(), CONFIG, "UTC")  # pyright: ignore[reportArgumentType] - its one method suffices
 
-    assert (rows, unread) == ([Row("hub", "unknown", "? of 2", "", "")], "no pod runs")
+    assert (rows, unread) == ([SleeperRow("hub", "unknown", "? of 2", "", "")], "no pod runs")
+
+
+def test_without_a_reason_no_colon_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    reports(monkeypatch, NoStatus("no pod runs"))
+    state, *_ = explain_sleeper(Api(), CONFIG, "hub", NIGHT)  # pyright: ignore[reportArgumentType] - its one method suffices
+
+    assert state == "hub: unknown, ? of 2 pods."
 
 
 def test_a_stack_without_sleep_asks_nobody() -> None:
@@ -179,7 +186,10 @@ def test_every_reason_has_words() -> None:
     midnight = PlannedNight(at=0, lasting=timedelta(hours=1), pods=2)
     idler, ending = replace(HUB, idle_after=timedelta(hours=2)), replace(HUB, never=True)
     night = replace(HUB, overnight=(midnight,), after=timedelta(hours=1))
-    hours = [datetime(2026, 3, 4, hour, minute, tzinfo=UTC) for hour, minute in product(range(24), (0, 50))]
+    hours = [
+        datetime(2026, 3, 4, hour, minute, tzinfo=UTC)
+        for hour, minute in product((0, 1, 7, 8, 12, 18, 19, 23), (0, 50))
+    ]
     reasons = {"workload-unknown", "no-such-workload", *(sleep_at(now, night, OFFICE).reason for now in hours)}
     for now, replicas, flags in product(hours, (0, 2, 3), product((True, False), repeat=6)):
         paused, kept, wake, sleep, doubt, recent = flags

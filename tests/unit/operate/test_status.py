@@ -142,6 +142,7 @@ def test_what_cannot_be_done_is_one_clear_line(arguments: tuple[str, ...], said:
     [
         (KNOWN, "known", "7 waiting, 1 in transit, 2 running, oldest 1 min"),
         ({"kind": "known", "waiting": 0}, "known", "none"),
+        ({"kind": "known", "waiting": 0, "running": 2, "oldestWait": 65.0}, "known", "2 running"),
         ({"why": "timeout"}, "unknown", "-"),
         ({"why": "restarted", "seen": KNOWN}, "untrusted", "7 waiting, 1 in transit, 2 running, oldest 1 min"),
         ({"kind": "Untrusted", "why": "restarted", "seen": {"waiting": 0}}, "untrusted", "none"),
@@ -251,7 +252,7 @@ def test_a_fixed_budget_that_is_open_names_who_will_close_it() -> None:
 
 
 def test_every_reason_that_the_controller_can_give_has_words() -> None:
-    from controllers.scaler.budgets import Reason as BudgetReason
+    from controllers.scaler.budgets import BudgetReason
     from controllers.scaler.workers.decision import Reason as PoolReason
 
     assert {*PoolReason, *BudgetReason} <= REASONS.keys()

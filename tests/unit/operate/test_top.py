@@ -11,6 +11,7 @@ from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -151,7 +152,7 @@ def test_the_cluster_of_another_customer_is_refused(cluster: CannedApi, tmp_path
     result = top(cluster, tmp_path)
 
     assert (result.exit_code, result.output.count("\n")) == (2, 1)
-    assert "this cluster is of customer other, and the stack of acme: wanted its context" in result.output
+    assert "this cluster belongs to customer other, the stack to acme: wanted the stack's context" in result.output
 
 
 @pytest.mark.parametrize(
@@ -244,6 +245,21 @@ def test_no_evictions_are_none_only_while_the_exporter_sees_pods(cluster: Canned
 
     assert "evictions in the last hour: ?" in result.output
     assert "? evictions: the exporter cannot see pods" in result.output
+
+
+def test_with_once_it_prints_and_ends_on_a_terminal_too(
+    cluster: CannedApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refreshed = Mock()
+    monkeypatch.setattr("ebbtide.cli.top._refresh", refreshed)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+
+    once = top(cluster, tmp_path, "--once")
+
+    assert "evictions in the last hour" in once.output
+    refreshed.assert_not_called()
+    top(cluster, tmp_path)
+    refreshed.assert_called_once()
 
 
 def test_on_a_terminal_it_stays_until_q_is_pressed(cluster: CannedApi, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from ebbtide.jobs.checkpoints.attempts import attempt_key, note
 from ebbtide.vocabulary.documents import dump
 from tests.builders.components import controller_config, pool_policy
 from tests.builders.jobs import job as plain_job
-from tests.builders.redis import client, server, shared_server, wait_until
+from tests.builders.redis import DEADLINE, client, server, shared_server, wait_until
 from tests.checkpoints.training import STEPS, dies_before_it_saves, train
 from tests.paths import ROOT
 from tests.unit.operate.pod_exec import PodServer, serving
@@ -90,7 +90,7 @@ def start_worker(server: EmbeddedRedis) -> Iterator[StartWorker]:
     for process in started:
         process.send_signal(signal.SIGINT)
         process.send_signal(signal.SIGINT)  # the second one ends its job
-        process.wait(20)
+        process.wait(DEADLINE)
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_a_job_that_was_interrupted_waits_with_its_checkpoint_and_the_next_attem
     job = queue.enqueue(train, 1000, 0.05, str(tmp_path / "store"), 3600)
     wait_until(lambda: client.llen(STEPS + job.id) >= 3, "three steps")
     worker.send_signal(signal.SIGTERM)
-    worker.wait(20)
+    worker.wait(DEADLINE)
 
     code, said = why(job.id)
 
@@ -204,7 +204,7 @@ def test_the_checkpoint_of_a_job_that_rq_does_not_know_is_shown(why: Why, client
     code, said = why("4f1c")
 
     assert code == 0
-    assert said.startswith("Job 4f1c is not one of RQ, or RQ has forgotten it: ")
+    assert said.startswith("Job 4f1c is not an RQ job, or RQ has forgotten it: ")
     assert "(2026-11-20T15:00:00Z)" in said
     assert "It ended hard 2 times since that save" in said
 
@@ -213,7 +213,7 @@ def test_an_unknown_job_is_one_line(why: Why) -> None:
     code, said = why("4f1c")
 
     assert (code, said.count("\n")) == (2, 1)
-    assert said.startswith("no job 4f1c: Redis knows no job of RQ and no checkpoint under this id")
+    assert said.startswith("no job 4f1c: Redis has neither an RQ job nor a checkpoint with this id")
 
 
 def test_without_a_worker_there_is_no_answer_and_the_line_says_what_to_do(why: Why, pods: PodServer) -> None:

@@ -106,7 +106,7 @@ def test_the_minimum_of_a_jobs_budget_is_closed_and_its_pod_waits_for_no_pool() 
 
     said = reasons(pod(labels=labels), job)
 
-    assert "is closed: workers are never evicted; this one is of no pool" in said
+    assert "is closed: workers are never evicted; this one belongs to no pool" in said
 
 
 def test_two_budgets_on_one_pod_refuse_always() -> None:
@@ -322,7 +322,7 @@ def test_a_node_that_nothing_keeps_still_has_to_be_unneeded_for_a_while() -> Non
     assert explain_node(NodeFacts(now=NOW, node=node(), flags=flags)) == [
         (
             "node-1 (flexible): nothing that is known here keeps it; the autoscaler removes it when it has found it "
-            "unneeded for 1 min, and checks a node that had to stay again after 1 min."
+            "unneeded for 1 min, and waits 1 min before it rechecks a node that it could not remove."
         ),
         "not known: whether a removal in its group failed less than 3 min ago",
     ]
@@ -494,6 +494,13 @@ def test_pods_of_a_daemon_set_pin_a_node_of_karpenter(subject: dict[str, Any], s
     assert reasons(subject, DAEMONS_BUDGET, rules=KARPENTER).startswith(said)
     assert bool(reasons(subject, DAEMONS_BUDGET, rules=KARPENTER)) is bool(said)
     assert reasons(subject, DAEMONS_BUDGET) == ""
+
+
+@pytest.mark.parametrize("karpenter", [False, True])
+def test_only_karpenter_leaves_a_pod_alone_that_tolerates_everything(karpenter: bool) -> None:
+    subject = pod(spec={"tolerations": [{"operator": "Exists"}]})
+
+    assert ("its budget api is closed" in reasons(subject, budget(), rules=Rules(karpenter=karpenter))) is not karpenter
 
 
 @pytest.mark.parametrize(("value", "pins"), [("2h", True), ("30m", False), ("true", True), ("false", False)])

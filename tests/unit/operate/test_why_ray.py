@@ -8,9 +8,9 @@ import pytest
 from ebbtide.operate.api import CannotOperate
 from ebbtide.operate.ray.view import ray_view
 from ebbtide.operate.why.node import NodeFacts, explain_node
-from ebbtide.operate.why.ray import RayCluster, driver_lines, explain_ray, job_lines, why_pod
+from ebbtide.operate.why.ray import ExplainedRayCluster, driver_lines, explain_ray, job_lines, why_pod
 from ebbtide.vocabulary.labels import CLOSED_MINIMUM, PAUSED, SLEEP
-from ebbtide.vocabulary.workloads import Sleep, When, dump_sleep
+from ebbtide.vocabulary.workloads import Sleep, SleepWhen, dump_sleep
 from tests.unit.operate.raw_objects import NOW, budget, node
 from tests.unit.operate.ray_objects import (
     asleep,
@@ -28,9 +28,9 @@ IDLE = report(why="idle-but-recent", reading="idle", activity="idle", idleFor=15
 SHORT = group("gpu", 1, idleTimeoutSeconds=120)
 
 
-def known(**changes: Any) -> RayCluster:
+def known(**changes: Any) -> ExplainedRayCluster:
     facts = ray_facts(**changes)
-    return RayCluster(facts, ray_view(facts, config(), document()))
+    return ExplainedRayCluster(facts, ray_view(facts, config(), document()))
 
 
 def why(pod: dict[str, Any], **changes: Any) -> str:
@@ -62,7 +62,7 @@ def why(pod: dict[str, Any], **changes: Any) -> str:
         ),
         ({"report": None}, "whether it is busy is not known; Ray's autoscaler removes it when idle"),
         ({"cluster": ray_cluster(group("cpu"))}, "its group is gone from the spec, and it goes when Ray finds it idle"),
-        ({"cluster": ray_cluster(suspend=True)}, "the cluster goes to sleep, and it with it"),
+        ({"cluster": ray_cluster(suspend=True)}, "the cluster goes to sleep, and this pod with it"),
         ({"cluster": ray_cluster(annotations={PAUSED: "by hand"})}, "(paused: by hand)"),
         ({"report": report(pending=["headGroupSpec"])}, "a new spec waits until nothing runs"),
     ],
@@ -72,7 +72,7 @@ def test_why_a_worker_stays(changes: dict[str, Any], said: str) -> None:
 
 
 def test_a_cluster_that_never_sleeps_does_not_promise_to_end_a_worker() -> None:
-    cluster = ray_cluster(SHORT, annotations={SLEEP: dump_sleep(Sleep(when=When.NEVER))})
+    cluster = ray_cluster(SHORT, annotations={SLEEP: dump_sleep(Sleep(when=SleepWhen.NEVER))})
 
     assert why(ray_pod("gpu"), cluster=cluster, report=IDLE).endswith("(kuberay#3738); it never sleeps")
 
@@ -119,14 +119,14 @@ def chain(**changes: Any) -> str:
 
 
 NO_QUEUE = ray_cluster(
-    suspend=True, gone=True, annotations={SLEEP: dump_sleep(Sleep(when=When.IDLE, after=timedelta(hours=1)))}
+    suspend=True, gone=True, annotations={SLEEP: dump_sleep(Sleep(when=SleepWhen.IDLE, after=timedelta(hours=1)))}
 )
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({}, "1 drivers do not run yet: ebbtide why pool preprocess."),
+        ({}, "1 driver does not run yet: ebbtide why pool preprocess."),
         (
             {"pools": {"preprocess": {"spec": {"replicas": 3}, "status": {"readyReplicas": 3}}}},
             "All 3 drivers that its max allows are there: a job waits until one of them is free.",
@@ -134,9 +134,12 @@ NO_QUEUE = ray_cluster(
         ({"cluster": asleep()}, "A driver waits for the head: flow is asleep; it wakes when a driver is wanted."),
         ({"cluster": NO_QUEUE}, "flow is asleep; no queue wakes it (sleep.wake): ebbtide wake flow."),
         ({"pods": [ray_pod("headgroup", node=None)]}, "A driver waits for the head, which does not run: 0/3 nodes"),
-        ({"pods": []}, "A driver waits for the head, which does not run: there is no pod of it yet."),
+        ({"pods": []}, "A driver waits for the head, which does not run: it has no pod yet."),
         ({"cluster": ray_cluster(group("gpu", 8, 8))}, "Group gpu is at its max of 8: further tasks wait"),
-        ({"pods": [ray_pod("gpu", node=None)]}, "Group gpu: 1 pods do not run yet: 0/3 nodes are available"),
+        (
+            {"pods": [ray_pod("gpu", node=None)]},
+            "Group gpu: 1 pod does not run yet: 0/3 nodes are available: 3 Insufficient gpu.",
+        ),
     ],
 )
 def test_what_a_driver_waits_for(changes: dict[str, Any], said: str) -> None:

@@ -173,18 +173,18 @@ def test_a_route_to_pods_of_two_names_shows_both_and_no_pods_of_its_services_nam
             "it cannot be scaled: not found",
         ),
         ({"hpas": []}, "KEDA has not made its HPA yet"),
-        ({"hpas": [named(spec={"minReplicas": 1, "maxReplicas": 3})]}, "the HPA has not looked yet"),
+        ({"hpas": [named(spec={"minReplicas": 1, "maxReplicas": 3})]}, "the HPA has not evaluated its metrics yet"),
         ({"scaled": [scaled(condition("Ready", "False", "", "bad query"))]}, "KEDA cannot read a trigger: bad query"),
         (
             {"scaled": [scaled(condition("Fallback", "True"))]},
             "KEDA has no value for a trigger, so the number does not decrease",
         ),
-        ({"scaled": [named()]}, "KEDA has not looked at its ScaledObject: is its operator there?"),
+        ({"scaled": [named()]}, "KEDA has not processed its ScaledObject: is its operator there?"),
         (
             {"pods": [{"status": {"conditions": [condition("PodScheduled", "False", "", "0/3 nodes fit")]}}]},
-            "1 of its pods do not run yet: 0/3 nodes fit",
+            "1 of its pods does not run yet: 0/3 nodes fit",
         ),
-        ({"scaled": [], "hpas": []}, "no autoscaler: the number is that of the stack file"),
+        ({"scaled": [], "hpas": []}, "no autoscaler: the stack file sets the number"),
     ],
 )
 def test_what_holds_the_number_is_shown_in_plain_words(changes: dict[str, Any], line: str) -> None:
@@ -244,7 +244,7 @@ def test_a_floor_is_explained_in_one_line_with_its_end() -> None:
 
 
 def test_a_floor_that_is_not_written_yet_is_reported() -> None:
-    assert "its autoscaler says 1" in told(config=with_a_floor(), scaled=with_least(1))[1]
+    assert "its autoscaler has 1" in told(config=with_a_floor(), scaled=with_least(1))[1]
 
 
 def test_a_config_that_cannot_be_read_hides_nothing_of_the_rest() -> None:

@@ -36,7 +36,7 @@ def adopted() -> tuple[StackSettings, tuple[Resource, ...]]:
 
 def broken(change: Change) -> set[str]:
     settings, resources = adopted()
-    return {result.id for result in judge(settings, change(resources), TODAY)}
+    return {result.code for result in judge(settings, change(resources), TODAY)}
 
 
 def another_budget(**selector: str) -> Change:

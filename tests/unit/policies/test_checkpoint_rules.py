@@ -34,7 +34,7 @@ def saving(*, required: bool = False, spot: bool = False) -> StackSettings:
 
 def broken(settings: StackSettings, change: Change | None = None) -> set[str]:
     resources = record(settings)
-    return {result.id for result in judge(settings, resources if change is None else change(resources), TODAY)}
+    return {result.code for result in judge(settings, resources if change is None else change(resources), TODAY)}
 
 
 def test_a_pool_that_is_saved_breaks_no_rule_wherever_it_runs() -> None:

@@ -9,8 +9,8 @@ import yaml
 from typer.testing import CliRunner
 
 from ebbtide.cli.__main__ import app
+from ebbtide.findings import Severity
 from ebbtide.policies import judge
-from ebbtide.policies.rule import Severity
 from ebbtide.settings import StackSettings, warnings_of
 from ebbtide.settings.sections.eks_versions import AddOn
 from tests.builders.recorded import record
@@ -93,8 +93,8 @@ def test_check_and_the_policies_say_the_same_of_a_stack(case: str, tmp_path: Pat
     judged = judge(settings, record(settings), DAY)
     checked = [it for it in warnings_of(settings, DAY) if it.code in POLICY_OF]
 
-    assert {result.id for result in judged} == {POLICY_OF[it.code] for it in checked} == policies
-    blocking = {result.id for result in judged if result.severity is Severity.BLOCKING}
+    assert {result.code for result in judged} == {POLICY_OF[it.code] for it in checked} == policies
+    blocking = {result.code for result in judged if result.severity is Severity.BLOCKING}
     assert {POLICY_OF[it.code] for it in checked if it.blocks} == blocking
 
 
@@ -105,7 +105,7 @@ def test_an_exception_holds_for_both_until_it_ends(resource: str, until: str, co
     settings = stack(tmp_path, {"ingress": PUBLIC}, exceptions=[exception])
     judged = judge(settings, record(settings), DAY)
 
-    assert any(result.id == "EB033" and not result.excepted for result in judged) is counts
+    assert any(result.code == "EB033" and not result.excepted for result in judged) is counts
     assert any(it.blocks for it in warnings_of(settings, DAY)) is counts
 
 
@@ -134,8 +134,8 @@ def test_what_the_preview_blocks_fails_the_check_and_stays_a_valid_file(tmp_path
 @pytest.mark.parametrize(
     ("version", "way_out"),
     [
-        ("1.36", "name one of 1.36, or leave it out"),
-        ("1.37", "name one of 1.37, or write an exception for autoscaler-"),
+        ("1.36", "name one for 1.36, or leave it out"),
+        ("1.37", "name one for 1.37, or write an exception for autoscaler-"),
     ],
 )
 def test_an_autoscaler_of_another_version_has_a_way_out_that_the_file_takes(

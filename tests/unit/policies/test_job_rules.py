@@ -30,14 +30,16 @@ def with_jobs() -> tuple[StackSettings, tuple[Resource, ...]]:
 
 def broken(change: Change) -> set[str]:
     settings, resources = with_jobs()
-    before = {it.id for it in judge(settings, resources, TODAY)}
-    return {it.id for it in judge(settings, change(resources), TODAY)} - before
+    before = {it.code for it in judge(settings, resources, TODAY)}
+    return {it.code for it in judge(settings, change(resources), TODAY)} - before
 
 
 def test_a_stack_with_jobs_breaks_no_rule() -> None:
     settings, resources = with_jobs()
 
-    assert [(it.id, it.resource) for it in judge(settings, resources, TODAY) if "ebbtide-workers" in it.resource] == []
+    assert [
+        (it.code, it.resource) for it in judge(settings, resources, TODAY) if "ebbtide-workers" in it.resource
+    ] == []
 
 
 def least(number: object) -> Change:

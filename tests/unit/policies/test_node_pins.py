@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from ebbtide.findings import Severity
 from ebbtide.policies import judge
-from ebbtide.policies.rule import PolicyResult, Severity
-from ebbtide.preview.document import DangerCode
+from ebbtide.policies.rule import PolicyResult
 from ebbtide.preview.sides import Side
 from ebbtide.recording.resources import Resource
 from tests.builders.sides import coded, dangers, demo, demo_now, edited, kubernetes, put, with_input
@@ -41,12 +41,12 @@ def pods(kind: str = "Deployment", namespace: str = "ebbtide", *, on: Any = FLEX
 
 def found(side: Side, *rules: str) -> list[PolicyResult]:
     assert side.settings is not None
-    return [result for result in judge(side.settings, side.resources, TODAY) if result.id in rules]
+    return [result for result in judge(side.settings, side.resources, TODAY) if result.code in rules]
 
 
 def pins(*added: Resource) -> list[tuple[str, Severity, str]]:
     side = edited(demo_now(), careful, *added)
-    return [(result.id, result.severity, result.resource) for result in found(side, *PINS)]
+    return [(result.code, result.severity, result.resource) for result in found(side, *PINS)]
 
 
 def test_the_demo_pins_nothing_even_under_a_careful_autoscaler() -> None:
@@ -72,7 +72,7 @@ def test_what_the_autoscaler_does_not_move_is_a_pin(extra: Resource, rule: str) 
 def test_a_local_volume_is_named_with_its_kind(volume: Any, named: str) -> None:
     (result,) = found(edited(demo_now(), careful, pods(volumes=[volume])), "EB015")
 
-    assert named in result.reason
+    assert named in result.text
 
 
 def test_a_system_pod_is_a_pin_without_a_budget_and_without_a_place() -> None:
@@ -106,13 +106,15 @@ def test_what_this_stacks_own_autoscaler_overlooks_is_no_pin() -> None:
 def test_a_fixed_service_on_flexible_nodes_is_a_pin() -> None:
     side = edited(demo_now(), with_input("metrics-stateful-set", "spec.template.spec.nodeSelector", FLEXIBLE))
 
-    assert [(result.id, result.resource) for result in found(side, *PINS)] == [("EB041", "StatefulSet ebbtide/metrics")]
+    assert [(result.code, result.resource) for result in found(side, *PINS)] == [
+        ("EB041", "StatefulSet ebbtide/metrics")
+    ]
 
 
 def test_an_add_on_that_nobody_placed_is_a_pin() -> None:
     side = edited(demo_now(), with_input("add-ons-coredns", "configurationValues", '{"replicaCount": 2}'))
 
-    assert [(result.id, result.resource) for result in found(side, *PINS)] == [("EB042", "Addon add-ons-coredns")]
+    assert [(result.code, result.resource) for result in found(side, *PINS)] == [("EB042", "Addon add-ons-coredns")]
 
 
 def test_a_pod_under_two_budgets_is_a_pin() -> None:
@@ -122,7 +124,7 @@ def test_a_pod_under_two_budgets_is_a_pin() -> None:
     results = {result.resource: result for result in found(side, "EB003")}
 
     assert results["Deployment ebbtide/api"].severity is Severity.BLOCKING
-    assert "ebbtide/api, ebbtide/second" in results["Deployment ebbtide/api"].reason
+    assert "ebbtide/api, ebbtide/second" in results["Deployment ebbtide/api"].text
 
 
 def test_workers_and_nodes_that_never_go_are_a_note_and_a_warning_when_they_begin_to_stay() -> None:
@@ -130,15 +132,15 @@ def test_workers_and_nodes_that_never_go_are_a_note_and_a_warning_when_they_begi
 
     notes = [result for result in found(kept, *PINS) if result.severity is Severity.NOTE]
 
-    assert [(result.id, result.resource) for result in notes] == [
+    assert [(result.code, result.resource) for result in notes] == [
         ("EB043", "Deployment ebbtide-workers/prep"),
         ("EB043", "NodeGroup gpu-a-nodes"),
     ]
-    assert ["minimum is 2" in notes[0].reason, "group gpu is 2" in notes[1].reason] == [True, True]
+    assert ["minimum is 2" in notes[0].text, "group gpu is 2" in notes[1].text] == [True, True]
     assert dangers(kept, kept) == ()
     assert coded(dangers(demo_now(), kept)) == [
-        (Severity.WARNING, DangerCode.GROUP_RESIZED, ("gpu",)),
-        (Severity.WARNING, DangerCode.POOL_MINIMUM_RAISED, ("prep",)),
+        (Severity.WARNING, "group-resized", ("gpu",)),
+        (Severity.WARNING, "pool-minimum-raised", ("prep",)),
     ]
 
 
@@ -171,7 +173,7 @@ def test_what_would_kill_work_by_day_blocks(
     results = [result for result in found(side, rule) if "prep" in result.resource or "ray-head" in result.resource]
 
     assert [result.severity for result in results] == [Severity.BLOCKING]
-    assert all(part in f"{results[0].resource} {results[0].reason}" for part in told)
+    assert all(part in f"{results[0].resource} {results[0].text}" for part in told)
 
 
 def test_a_fixed_budget_that_others_may_write_blocks() -> None:
@@ -192,5 +194,5 @@ def test_nodes_newer_than_the_cluster_block() -> None:
 
     assert {result.severity for result in results} == {Severity.BLOCKING}
     assert len(results) == sum(one.type == "aws:eks/nodeGroup:NodeGroup" for one in demo_now().resources)
-    assert "1.35" in results[0].reason
-    assert "1.33" in results[0].reason
+    assert "1.35" in results[0].text
+    assert "1.33" in results[0].text

@@ -48,6 +48,7 @@ OWN: Mapping[str, Change] = {
     "EB006": both(deployment("own", "ebbtide", "flexible"), budget("own", "own", maxUnavailable=0)),
     "EB007": misspelt(budget("own", "own", maxUnavailable=0)),
     "EB022": service("own", {"ebbtide.dev/workload": "train"}),
+    "EB037": added("aws:ebs/volume:Volume", "own", {"size": 20}),
     "EB026": node_group(labels={"disk": "fast"}),
     "EB038": added("aws:cloudwatch/logGroup:LogGroup", "own", {"name": "/acme/own"}),
     "EB039": node_group(version="1.99"),
@@ -59,4 +60,4 @@ OWN: Mapping[str, Change] = {
 def test_what_a_program_adds_breaks_the_rule(rule: str) -> None:
     results = judge(settings_of(DEMO), OWN[rule](recorded(DEMO)), TODAY)
 
-    assert any("own" in one.resource for one in results if one.id == rule)
+    assert any("own" in one.resource for one in results if one.code == rule)

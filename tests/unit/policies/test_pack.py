@@ -23,8 +23,9 @@ from pulumi.runtime.proto import analyzer_pb2_grpc
 from pulumi.runtime.rpc import UNKNOWN
 from pulumi_policy.policy import _PolicyAnalyzerServicer
 
+from ebbtide.findings import Severity
 from ebbtide.policies import RULES, judge
-from ebbtide.policies.rule import Hits, Severity
+from ebbtide.policies.rule import Hits
 from ebbtide.recording.resources import Resource
 from ebbtide.recording.state import StackState
 from tests.builders.components import ROOT
@@ -140,7 +141,7 @@ def test_every_rule_is_a_policy_and_what_blocks_is_mandatory(pack: Analyzer) -> 
     info = pack.GetAnalyzerInfo(empty_pb2.Empty(), None)
 
     levels = {it.name: LEVELS[it.enforcementLevel] for it in info.policies if it.name not in OURS}
-    wanted = {rule.id: "mandatory" if rule.severity is Severity.BLOCKING else "advisory" for rule in RULES}
+    wanted = {rule.code: "mandatory" if rule.severity is Severity.BLOCKING else "advisory" for rule in RULES}
     assert (info.name, levels) == ("ebbtide", wanted)
 
 
@@ -166,7 +167,7 @@ def test_the_engine_finds_what_the_plain_functions_find(pack: Analyzer) -> None:
     found = show(pack, resources)
 
     assert sorted((policy, text) for policy, text, _ in found) == sorted(
-        (result.id, f"{result.resource}: {result.reason}") for result in plain
+        (result.code, f"{result.resource}: {result.text}") for result in plain
     )
     assert len({policy for policy, _, _ in found}) >= 10
 
@@ -226,7 +227,7 @@ def test_no_message_shows_a_secret(some: Analyzer) -> None:
 
 def test_a_rule_that_raises_is_one_line_of_advice_and_the_others_still_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Although the rule is mandatory, a fault of Ebbtide stops no update."""
-    monkeypatch.setattr("ebbtide.policies.RULES", tuple(faulty if it.id == faulty.id else it for it in RULES))
+    monkeypatch.setattr("ebbtide.policies.RULES", tuple(faulty if it.code == faulty.code else it for it in RULES))
 
     found = show(started(monkeypatch, "EB001", "EB019"), changed(MUTANTS["EB019"].change))
 
@@ -239,7 +240,7 @@ def _raises(state: StackState) -> Hits:
     yield state.resources[0], ""
 
 
-faulty = replace(next(rule for rule in RULES if rule.id == "EB001"), check=_raises)
+faulty = replace(next(rule for rule in RULES if rule.code == "EB001"), check=_raises)
 
 
 def test_a_run_without_config_is_one_line(some: Analyzer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,7 +71,7 @@ def test_a_priority_whose_class_preempts_is_found_on_its_workloads_alone() -> No
 
     found = judge(settings(), preempting, TODAY)
 
-    assert {result.id for result in found} == {"EB016"}
+    assert {result.code for result in found} == {"EB016"}
     assert {result.resource for result in found} == {f"Deployment ebbtide-workers/pool-0{n}" for n in range(6)}
 
 

@@ -26,7 +26,7 @@ def test_workers_and_flexible_pods_together_need_nodes_of_their_group(tmp_path: 
     found = said(tmp_path, "category: worker, usually: 2", "category: flexible, replicas: 2")
 
     assert (
-        "; adopted pods need 2 nodes of flexible at all times (r0, r1), 1,460 node-hours a month, a part of its line"
+        "; adopted pods need 2 nodes of flexible at all times (r0, r1), 1,460 node-hours a month, included in its line"
         in found
     )
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ebbtide.preview.cost.comparison import _node_hours_open, business_hours_a_month, compare_costs
 from ebbtide.preview.document import Amounts, CostComparison, CostLine
 from ebbtide.preview.groups import cost_total
-from ebbtide.preview.render.figures import money_text, total_text, totals
+from ebbtide.preview.render.cost import at_min_and_max, money_text, total_text
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from tests.builders.existing import onprem
 from tests.builders.preview import customer
@@ -102,7 +102,7 @@ def test_an_existing_cluster_is_not_free(tmp_path: Path) -> None:
 
     assert comparison.lines == ()
     assert comparison.after == Amounts(at_min=None, at_max=None, at_usage=None)
-    assert comparison.confidence == "not estimated: what the nodes of an existing cluster cost is not known here"
+    assert comparison.confidence == "not estimated: the cost of an existing cluster's nodes is not known here"
 
 
 def test_a_changed_assumption_is_told_and_dates_and_confidence_follow_it(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_a_type_that_loses_its_price_is_no_saving(tmp_path: Path) -> None:
     for comparison, side in ((lost, "now"), (gained, "before")):
         assert "→" not in money_text(comparison)
         assert f"without flexible (no price {side})" in money_text(comparison)
-        assert "→" not in "".join(totals(comparison))
+        assert "→" not in "".join(at_min_and_max(comparison))
         before, after = comparison.compared
         assert before == after
 

@@ -49,7 +49,7 @@ def test_a_group_of_karpenter_with_several_sizes_has_the_range_of_its_cost(tmp_p
     bill = lines(shortest(more=f"ebbtide:nodeGroups: {{ {sizes} }}"), tmp_path)
 
     assert bill["flexible"].usd_at_max == pytest.approx(5886.72)
-    assert bill["flexible"].note == "$2,943 to $5,887 at max, by the types that Karpenter chooses"
+    assert bill["flexible"].note == "$2,943 to $5,887 at max, depending on the types that Karpenter chooses"
     assert lines(shortest(more=GROUPS), tmp_path)["flexible"].note == ""
 
 

@@ -55,7 +55,7 @@ def test_the_estimate_says_what_cron_jobs_fill_and_by_which_assumption(tmp_path:
     found = said(tmp_path, cron=cron)
 
     assert "; cron jobs fill about 18 node-hours a month of flexible (known, unknown at its longestRun)" in found
-    assert ", a part of its line; " in found
+    assert ", included in its line; " in found
 
 
 def test_a_stated_usage_below_what_cron_jobs_fill_is_told(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.preview.render.markdown_parts import code, escaped, fenced, one_line
+from ebbtide.preview.render.markdown import code, escaped, fenced
+from ebbtide.text.one_line import printable
 from tests.builders.preview import Seen
 
 SPACE = "\N{ZERO WIDTH SPACE}"
@@ -37,7 +38,7 @@ def test_no_words_end_a_cell_or_begin_a_tag(text: str) -> None:
 
     assert set(escaped(text)).isdisjoint("<>|`*_[]")
     assert len(seen.cells) == 4
-    assert seen.cells[2].replace(SPACE, "") == f"x{one_line(text)}x".replace(SPACE, "")
+    assert seen.cells[2].replace(SPACE, "") == f"x{printable(text)}x".replace(SPACE, "")
     assert seen.tags <= {"table", "thead", "tbody", "tr", "th", "td", "code"}
 
 
@@ -61,7 +62,3 @@ def test_a_line_of_a_difference_cannot_close_its_fence() -> None:
 
     assert seen.tags == {"pre", "code"}
     assert shown.count("\n") == 3
-
-
-def test_what_cannot_be_printed_is_shown_as_its_code() -> None:
-    assert one_line("a\x1b[2Jb\nc\N{RIGHT-TO-LEFT OVERRIDE}d") == "a\\x1b[2Jb c\\u202ed"

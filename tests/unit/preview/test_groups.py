@@ -6,10 +6,10 @@ from io import StringIO
 
 from rich.console import Console
 
-from ebbtide.policies.rule import Severity
+from ebbtide.findings import Severity
 from ebbtide.preview.document import Amounts, CustomerPreview, PreviewDocument, StackVerdict
 from ebbtide.preview.groups import change_groups, cost_total
-from ebbtide.preview.render.markdown import LIMIT, markdown
+from ebbtide.preview.render.comment import LIMIT, as_comment
 from ebbtide.preview.render.text import text_parts
 from tests.builders.preview import Seen, change, cost, customer, danger, nights
 
@@ -70,7 +70,7 @@ def test_the_largest_group_comes_first() -> None:
 
 
 def test_two_hundred_customers_fit_into_a_comment_with_the_change_shown_once() -> None:
-    comment = markdown(_page(_many()))
+    comment = as_comment(_page(_many()))
     seen = Seen(comment)
 
     assert len(comment) <= LIMIT
@@ -83,11 +83,11 @@ def test_two_hundred_customers_fit_into_a_comment_with_the_change_shown_once() -
 def test_blocked_customers_and_dangers_of_members_are_named_unfolded() -> None:
     customers = _many()
     customers[9] = replace(customers[9], dangers=(danger("loses a disk"),))
-    seen = Seen(markdown(_page(customers)))
+    seen = Seen(as_comment(_page(customers)))
 
     assert "x003: everything goes" in seen.unfolded
     assert "x009: loses a disk" in seen.unfolded
-    assert "the 197 stacks of group 1, x005, x007: replaces" in Seen(markdown(_page(_many()))).unfolded
+    assert "the 197 stacks of group 1, x005, x007: replaces" in Seen(as_comment(_page(_many()))).unfolded
 
 
 def test_dangers_that_do_not_fit_are_counted_with_their_stacks() -> None:
@@ -95,7 +95,7 @@ def test_dangers_that_do_not_fit_are_counted_with_their_stacks() -> None:
         customer(f"x{n:03}", dangers=tuple(danger(f"{n} {k} " + "x" * 300) for k in range(5))) for n in range(100)
     ]
     customers[99] = replace(customers[99], verdict=StackVerdict.BLOCKED)
-    seen = Seen(markdown(_page(customers)))
+    seen = Seen(as_comment(_page(customers)))
 
     assert "more dangers of" in seen.unfolded
     assert "blocked: x099" in seen.unfolded
@@ -104,7 +104,7 @@ def test_dangers_that_do_not_fit_are_counted_with_their_stacks() -> None:
 
 def test_changes_of_a_group_that_do_not_fit_leave_its_names() -> None:
     long = tuple(change(f"service-{n}", fields=20) for n in range(400))
-    comment = markdown(_page([customer(name, changes=long) for name in ("acme", "beta")]))
+    comment = as_comment(_page([customer(name, changes=long) for name in ("acme", "beta")]))
 
     assert len(comment) <= LIMIT
     assert "changes of 2 customers" in comment
@@ -125,6 +125,15 @@ def test_a_full_text_has_everything_of_a_member_and_its_changes_once() -> None:
 
     assert shown.count("spec.replicas0: 1 → 2") == 1
     assert shown.count("coming nights") == 2
+
+
+def test_a_customer_whose_cost_is_unknown_has_no_dollars_in_the_table_of_all() -> None:
+    shown = _text(_page([customer("acme"), customer("beta", cost=None)]), full=True)
+    table = shown.partition("dangers\n")[2].splitlines()
+
+    assert [line.split()[0] for line in table[:2]] == ["acme", "beta"]
+    assert table[0].split()[-2] == "2,500"
+    assert table[1].split()[-3:-1] == ["-", "-"]
 
 
 def test_the_total_names_what_is_missing() -> None:

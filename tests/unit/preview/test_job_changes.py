@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from ebbtide.policies.rule import Severity
+from ebbtide.findings import Severity
 from ebbtide.preview.changes import changes_between
-from ebbtide.preview.document import ChangeKind, DangerCode
+from ebbtide.preview.document import ChangeKind
 from ebbtide.preview.sides import Side
 from tests.builders.sides import coded, dangers, demo, demo_now, whole, without
 
@@ -30,9 +30,9 @@ def test_a_new_job_is_no_danger() -> None:
 def test_a_job_with_another_image_is_stopped_and_runs_again() -> None:
     (danger,) = dangers(with_job(), with_job(image="registry.example.com/db:2"))
 
-    assert coded([danger]) == [(Severity.WARNING, DangerCode.WORKLOAD_RESTARTED, ("migrate-job",))]
-    assert danger.what.startswith("replaces Job migrate-job: spec.template changes")
-    assert "it runs again from its beginning, even if it has ended" in danger.what
+    assert coded([danger]) == [(Severity.WARNING, "workload-restarted", ("migrate-job",))]
+    assert danger.text.startswith("replaces Job migrate-job: spec.template changes")
+    assert "it runs again from its beginning, even if it has ended" in danger.text
 
 
 def test_more_retries_and_more_time_are_no_danger() -> None:
@@ -42,8 +42,8 @@ def test_more_retries_and_more_time_are_no_danger() -> None:
 def test_a_job_that_goes_is_stopped() -> None:
     (danger,) = dangers(with_job(), demo_now())
 
-    assert coded([danger]) == [(Severity.WARNING, DangerCode.WORKLOAD_LOST, ("migrate-job",))]
-    assert danger.impact == "a run that has not ended is stopped; no budget is asked"
+    assert coded([danger]) == [(Severity.WARNING, "workload-lost", ("migrate-job",))]
+    assert danger.impact == "a run that has not ended is stopped; budgets do not apply"
 
 
 def test_a_cron_job_is_changed_in_place() -> None:
@@ -55,12 +55,12 @@ def test_a_job_that_becomes_a_cron_job_keeps_its_budget_and_its_account() -> Non
     made = {change.name: change.kind for change in changes_between(before.resources, after.resources)}
 
     assert made == {"migrate-job": ChangeKind.DELETE, "migrate-cron-job": ChangeKind.CREATE}
-    assert DangerCode.OBJECT_MADE_TWICE not in {danger.code for danger in dangers(before, after)}
+    assert "object-made-twice" not in {danger.code for danger in dangers(before, after)}
 
 
 def test_a_pool_that_becomes_a_job_of_the_same_name_is_refused_by_the_api_server() -> None:
     found = dangers(demo_now(), demo(without("workers", "prep"), whole("jobs", prep=JOB)))
 
-    twice = [danger for danger in found if danger.code is DangerCode.OBJECT_MADE_TWICE]
-    assert coded(twice) == [(Severity.BLOCKING, DangerCode.OBJECT_MADE_TWICE, ("prep-budget", "prep-budget"))]
-    assert "creates PodDisruptionBudget ebbtide-workers/prep before the one that has this name goes" in twice[0].what
+    twice = [danger for danger in found if danger.code == "object-made-twice"]
+    assert coded(twice) == [(Severity.BLOCKING, "object-made-twice", ("prep-budget", "prep-budget"))]
+    assert "creates PodDisruptionBudget ebbtide-workers/prep before the existing object of this name" in twice[0].text

@@ -125,7 +125,7 @@ def test_a_list_of_holidays_that_ends_soon_warns() -> None:
     stack = stack_with(holidays={"country": "LK"})  # whose calendar is announced year by year
     until = stack.business_hours.hours((2026, 2027, 2028)).holidays_known_until
     assert until is not None
-    said = (f"the list of holidays ends on {until}: from then on they count as working days",)
+    said = (f"the list of holidays ends on {until}; after that, holidays count as working days",)
 
     assert nights(stack, f"{until - 59 * DAY}T10:00").warnings == said
     assert nights(stack, f"{until - 61 * DAY}T10:00").warnings == ()

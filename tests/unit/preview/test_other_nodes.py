@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from ebbtide.policies.rule import Severity
+from ebbtide.findings import Severity
 from ebbtide.preview.changes import changes_between
 from ebbtide.preview.dangers import dangers_of
-from ebbtide.preview.document import Danger, DangerCode
+from ebbtide.preview.document import Danger
 from tests.builders.sides import Change, coded, dangers, demo, edited, put, whole
 
 pytestmark = pytest.mark.whole
@@ -25,11 +25,11 @@ def test_a_pool_that_goes_to_another_group_is_named_with_both() -> None:
     """Add a smaller group, on which two small pods cost less."""
     found = dangers(demo(small_pools()), demo(small_pools(), SMALLER))
 
-    assert (Severity.NOTE, DangerCode.GROUP_CHANGED, ("prep",)) in coded(found)
-    (moved,) = (danger for danger in found if danger.code is DangerCode.GROUP_CHANGED)
-    assert moved.what == "moves prep from nodes of group flexible to those of small"
+    assert (Severity.NOTE, "group-changed", ("prep",)) in coded(found)
+    (moved,) = (danger for danger in found if danger.code == "group-changed")
+    assert moved.text == "moves prep from nodes of group flexible to those of small"
     assert "1 pool" in moved.impact
-    assert "nodeGroup: flexible" in moved.fix
+    assert "nodeGroup: flexible" in moved.remedy
 
 
 def test_a_group_that_the_file_names_stays() -> None:
@@ -44,7 +44,7 @@ def test_what_a_former_release_chose_is_told_from_the_engines_changes() -> None:
     before = edited(now, lambda it: replace(it, inputs=_elsewhere(it.inputs)) if it.name == "prep-deployment" else it)
     found = dangers_of(now, now, changes_between(before.resources, now.resources))
 
-    assert [danger.what for danger in found if danger.code is DangerCode.GROUP_CHANGED] == [
+    assert [danger.text for danger in found if danger.code == "group-changed"] == [
         "moves prep from nodes of group flexible to those of small"
     ]
 
@@ -61,9 +61,9 @@ def test_a_group_with_another_processor_moves_nobody_and_runs_no_job_again() -> 
     job = whole("jobs", fit={"image": "example.com/f:1", "cpu": 1, "memory": "2Gi", "longestRun": "2h"})
     found = dangers(demo(job), demo(job, ARM))
 
-    assert {danger.code for danger in found} == {DangerCode.PODS_ROLLED}
+    assert {danger.code for danger in found} == {"pods-rolled"}
     assert {"prep", "api"} <= {name for danger in found for name in danger.subjects}
-    assert all('nodeSelector["kubernetes.io/arch"]' in danger.what for danger in found)
+    assert all('nodeSelector["kubernetes.io/arch"]' in danger.text for danger in found)
 
 
 def _alone(**groups: Any) -> Change:
@@ -88,7 +88,7 @@ RAY: Any = {
 
 def processor_danger(before: Change, after: Change, *more: Change) -> Danger | None:
     found = dangers(demo(before, *more), demo(after, *more))
-    told = [danger for danger in found if danger.code is DangerCode.PROCESSOR_CHANGED]
+    told = [danger for danger in found if danger.code == "processor-changed"]
     assert len(told) < 2
     return told[0] if told else None
 
@@ -102,8 +102,8 @@ def test_a_group_that_takes_the_place_of_the_default_one_with_another_processor_
     assert told.severity is Severity.WARNING
     assert {"api", "prep", "fit", "flow-crunch"} <= {*told.subjects}
     assert {"model-registry", "flow-head"}.isdisjoint(told.subjects)  # which are on fixed nodes
-    assert "from amd64 to arm64" in told.what
-    assert "name flexible in the file beside graviton" in told.fix
+    assert "from amd64 to arm64" in told.text
+    assert "name flexible in the file beside graviton" in told.remedy
     named = _alone(**GPUS, flexible={}, graviton=graviton)
     assert processor_danger(_alone(**GPUS), named, job) is None
 
@@ -118,10 +118,10 @@ def test_fixed_pods_that_get_another_processor_are_named_and_types_that_change_h
 
     assert fixed is not None
     assert {"model-registry", "flow-head"} <= {*fixed.subjects}
-    assert "name fixed in the file beside armf" in fixed.fix
+    assert "name fixed in the file beside armf" in fixed.remedy
     assert types is not None
     assert "api" in types.subjects
-    assert "keep a group with the old types beside flexible" in types.fix
+    assert "keep a group with the old types beside flexible" in types.remedy
 
 
 def test_pods_that_say_their_processor_are_not_warned_of() -> None:
@@ -137,6 +137,6 @@ def test_a_group_that_is_gone_is_not_offered() -> None:
     other = {"kind": "flexible", "instanceTypes": ["m7i.4xlarge"], "max": 40}
     found = dangers(demo(_alone(**GPUS)), demo(_alone(**GPUS, other=other)))
 
-    (moved,) = (danger for danger in found if danger.code is DangerCode.GROUP_CHANGED)
-    assert "nodeGroup: flexible" not in moved.fix
-    assert "flexible is no longer there" in moved.fix
+    (moved,) = (danger for danger in found if danger.code == "group-changed")
+    assert "nodeGroup: flexible" not in moved.remedy
+    assert "flexible is no longer there" in moved.remedy

@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
-from ebbtide.policies.rule import PolicyResult, Severity
-from ebbtide.preview.document import ChangeKind, CustomerPreview, Danger, DangerCode, PreviewDocument, StackVerdict
+from ebbtide.findings import Severity
+from ebbtide.lab.advice.change import ChangeReplay
+from ebbtide.lab.simulator.trace.counted import RequestTrace, find_requests
+from ebbtide.lab.simulator.trace.traces import Trace, find_trace
+from ebbtide.policies.rule import PolicyResult
+from ebbtide.preview.document import ChangeKind, CustomerPreview, Danger, PreviewDocument, StackVerdict
 from ebbtide.preview.page import PageRequest, preview
 from ebbtide.preview.plan import plan_of
 from ebbtide.settings import load_stack
-from ebbtide.simulator.trace.counted import find_requests
-from ebbtide.simulator.trace.traces import Trace, find_trace
 from tests.builders.preview import policy
 from tests.builders.recorded import record
 from tests.builders.settings import SHORTEST, shortest
@@ -40,7 +42,9 @@ class Repository:
         self._git("-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "--quiet", "--message", "a")
 
     def page(self, against: str | None = "HEAD", trace: Trace | None = None, **asked: Any) -> PreviewDocument:
-        asked |= {} if trace is None else {"traces": {"Europe/Berlin": trace}}
+        if trace is not None:
+            days = asked.pop("days", None)
+            asked["replay"] = played(trace, asked.pop("requests", None), **({} if days is None else {"days": days}))
         return preview(["acme"], self.root, PageRequest(now=NOW, against=against, **asked))
 
     def customer(self, against: str | None = "HEAD", **asked: Any) -> CustomerPreview:
@@ -128,7 +132,7 @@ def test_a_stack_file_that_is_gone_destroys_nothing_and_says_so(repository: Repo
     repository.file.unlink()
     found = repository.customer()
 
-    assert found.dangers[0].code is DangerCode.STACK_FILE_REMOVED
+    assert found.dangers[0].code == "stack-file-removed"
     assert (found.verdict, found.changes, found.new) == (StackVerdict.ATTENTION, (), False)
 
 
@@ -152,7 +156,7 @@ def test_what_only_the_engine_knows_is_a_danger_of_its_own(repository: Repositor
     found = repository.customer(plans=(plan,))
 
     assert found.verdict is StackVerdict.BLOCKED
-    assert (found.dangers[0].code, found.dangers[0].subjects) == (DangerCode.UNDECLARED_LOST, ("old-a-nodes",))
+    assert (found.dangers[0].code, found.dangers[0].subjects) == ("undeclared-lost", ("old-a-nodes",))
 
 
 @pytest.mark.parametrize("against", ["HEAD", None, "nowhere"])
@@ -161,10 +165,10 @@ def test_a_replacement_that_the_engine_plans_has_its_impact(repository: Reposito
     group = next(r for r in registered if r.type.endswith(":NodeGroup") and r.custom and "flexible" in r.name)
     steps = [{"op": "replace", "urn": group.urn, "replaceReasons": ["instanceTypes"]}]
     plan = plan_of({"steps": steps, "changeSummary": {"replace": 1}}, "plan.json")
-    (danger,) = [d for d in repository.customer(against, plans=(plan,)).dangers if d.code is DangerCode.NODE_GROUP_LOST]
+    (danger,) = [d for d in repository.customer(against, plans=(plan,)).dangers if d.code == "node-group-lost"]
 
     assert "nodes" in danger.impact
-    assert "instanceTypes" in danger.what
+    assert "instanceTypes" in danger.text
 
 
 @pytest.mark.parametrize("wrong", [plan_file(project="other"), plan_file(op="update")])
@@ -178,6 +182,10 @@ def test_a_plan_of_something_else_is_one_line_and_ignored(repository: Repository
 
 def test_a_plan_of_a_stack_that_is_not_asked_for_is_one_line(repository: Repository) -> None:
     assert "stack beta" in repository.page(plans=(plan_file(stack="beta"),)).problems[0]
+
+
+def played(trace: Trace, requests: RequestTrace | None = None, **days: int) -> ChangeReplay:
+    return ChangeReplay(traces={"Europe/Berlin": trace}, requests=requests, **days)
 
 
 def trace(folder: Path, *submitted: int, cpu: int = 4) -> Trace:
@@ -235,11 +243,11 @@ def test_a_trace_of_requests_is_played_on_services_where_there_are_any(repositor
     assert services.simulated_services.services[0].pod_hours[0] is None
 
 
-def test_several_processes_make_the_same_page(repository: Repository) -> None:
+def test_several_processes_make_the_same_page(repository: Repository, tmp_path: Path) -> None:
     stacks = ["acme", "beta", "gamma", "delta"]
     for name in stacks[1:]:
         (repository.root / "stacks" / f"Pulumi.{name}.yaml").write_text(BROKEN.replace("acme", name))
-    asked = PageRequest(now=NOW)
+    asked = PageRequest(now=NOW, replay=played(trace(tmp_path, 0, 600)))
 
     together = preview(stacks, repository.root, asked)
 

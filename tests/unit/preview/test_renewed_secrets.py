@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.findings import Severity
 from ebbtide.preview.changes import changes_between
 from ebbtide.preview.dangers import dangers_of
-from ebbtide.preview.document import Danger, DangerCode, Severity
+from ebbtide.preview.document import Danger
 from ebbtide.preview.sides import side_now
 from tests.builders.settings import SHORTEST
 from tests.builders.sides import Repository, coded
@@ -37,7 +38,7 @@ def repository(tmp_path: Path) -> Repository:
     return repository
 
 
-def said(repository: Repository, *changes: tuple[str, str], planned: bool = False) -> tuple[Danger, ...]:
+def said(repository: Repository, *changes: tuple[str, str], **engine: bool) -> tuple[Danger, ...]:
     text = SHORTEST + SECRETS.lstrip("\n")
     for old, new in changes:
         assert old in text
@@ -45,17 +46,17 @@ def said(repository: Repository, *changes: tuple[str, str], planned: bool = Fals
     repository.write(text)
     before, after = repository.at("HEAD"), side_now("acme", repository.root)
     assert after.problems == ()
-    return dangers_of(before, after, changes_between(before.resources, after.resources), planned=planned)
+    return dangers_of(before, after, changes_between(before.resources, after.resources), **engine)
 
 
 def test_the_pods_that_take_a_value_roll(repository: Repository) -> None:
     found = said(repository, ("v1:a:password", "v1:b:password"))
 
     assert coded(found) == [
-        (Severity.WARNING, DangerCode.WORKLOAD_RESTARTED, ("store",)),
-        (Severity.NOTE, DangerCode.PODS_ROLLED, ("api",)),
+        (Severity.WARNING, "workload-restarted", ("store",)),
+        (Severity.NOTE, "pods-rolled", ("api",)),
     ]
-    assert found[0].what == "restarts store (fixed) if a value has changed: login.password is encrypted again"
+    assert found[0].text == "restarts store (fixed) if a value has changed: login.password is encrypted again"
     assert "v1:" not in repr(found)
 
 
@@ -71,7 +72,7 @@ def test_another_key_of_the_digests_rolls_all_that_take_a_secret_of_the_stack(re
     found = said(repository, ("v1:a:key", "v1:b:key"))
 
     assert [it.subjects for it in found] == [("store",), ("api",)]
-    assert "the key of the digests is encrypted again" in found[0].what
+    assert "the key of the digests is encrypted again" in found[0].text
 
 
 def test_the_engines_plan_needs_no_guess(repository: Repository) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ebbtide.policies.rule import Severity
+from ebbtide.findings import Severity
 from ebbtide.preview.changes import changes_between
-from ebbtide.preview.document import ChangeKind, Danger, DangerCode
+from ebbtide.preview.document import ChangeKind, Danger
 from ebbtide.preview.sides import Side
 from ebbtide.settings import parse_stack
 from tests.builders.recorded import record
@@ -78,7 +78,7 @@ def before() -> Side:
 
 
 def rolled(after: Side) -> list[tuple[Severity, tuple[str, ...]]]:
-    codes = (DangerCode.PODS_ROLLED, DangerCode.WORKLOAD_RESTARTED)
+    codes = ("pods-rolled", "workload-restarted")
     return [(danger.severity, danger.subjects) for danger in dangers(before(), after) if danger.code in codes]
 
 
@@ -98,9 +98,9 @@ def test_a_pool_without_a_safe_stop_is_told_to_be_changed_while_it_is_idle() -> 
     def fix(*, safe: bool) -> str:
         old, new = (stack("workers", "train", safeStop=safe, env={"LOG_LEVEL": level}) for level in ("info", "debug"))
         (danger,) = dangers(old, new)
-        return danger.fix
+        return danger.remedy
 
-    assert "not so train, without a safe stop" in fix(safe=False)
+    assert "except train, without a safe stop" in fix(safe=False)
     assert "not so" not in fix(safe=True)
 
 
@@ -115,7 +115,7 @@ def test_a_port_of_the_service_alone_rolls_none() -> None:
 
 def claimed(**volumes: Any) -> Danger:
     (danger,) = dangers(before(), stack(name="db", volumes=volumes))
-    assert danger.code is DangerCode.WORKLOAD_LOST
+    assert danger.code == "workload-lost"
     return danger
 
 
@@ -124,10 +124,10 @@ def test_another_size_or_class_of_a_disk_replaces_the_set_and_says_that_the_disk
         danger = claimed(data={**DISK, **change})
 
         assert danger.severity is Severity.BLOCKING
-        assert "replaces StatefulSet db-stateful-set: spec.volumeClaimTemplates changes" in danger.what
-        assert "its disks stay; those of data keep their size and class" in danger.impact
-        assert "kubectl -n ebbtide delete statefulset db --cascade=orphan" in danger.fix
-        assert "data-db-0" in danger.fix
+        assert "replaces StatefulSet db-stateful-set: spec.volumeClaimTemplates changes" in danger.text
+        assert "its disks stay; disks of data keep their size and class" in danger.impact
+        assert "kubectl -n ebbtide delete statefulset db --cascade=orphan" in danger.remedy
+        assert "data-db-0" in danger.remedy
 
 
 @cache
@@ -151,17 +151,17 @@ def test_snapshots_begin_and_end_without_a_change_of_a_set_or_a_disk() -> None:
 
 
 def test_the_end_of_snapshots_warns_that_existing_ones_stay() -> None:
-    (danger,) = [danger for danger in dangers(saved(), before()) if "LifecyclePolicy" in danger.what]
+    (danger,) = [danger for danger in dangers(saved(), before()) if "LifecyclePolicy" in danger.text]
 
-    assert "snapshots-db.data" in danger.what
+    assert "snapshots-db.data" in danger.text
     assert "existing ones are no longer deleted" in danger.impact
 
 
 def test_another_name_of_a_disk_leaves_the_one_before_it_to_nobody() -> None:
     impact = claimed(store=DISK).impact
 
-    assert "those of data (data-db-0 …) are unused and still billed" in impact
-    assert "those of store are new and empty" in impact
+    assert "disks of data (data-db-0 …) are unused and still billed" in impact
+    assert "disks of store are new and empty" in impact
 
 
 def test_another_path_of_a_disk_rolls_its_pods_and_replaces_nothing() -> None:
@@ -175,18 +175,18 @@ def test_a_set_that_is_replaced_for_another_reason_is_not_made_again_under_its_p
 
     assert "disks" not in service.impact
     assert "its disks stay" in both.impact
-    assert "another name" in service.fix
-    assert "--cascade=orphan" not in both.fix
+    assert "another name" in service.remedy
+    assert "--cascade=orphan" not in both.remedy
 
 
 def test_a_zone_that_goes_may_hold_a_disk_which_its_pod_then_waits_for() -> None:
     three = whole_stack(zones=["a", "b", "c"])
-    found = [danger for danger in dangers(three, before()) if danger.code is DangerCode.DISKS_OUT_OF_REACH]
+    found = [danger for danger in dangers(three, before()) if danger.code == "disks-out-of-reach"]
 
     (danger,) = found
-    assert "zone c" in danger.what
+    assert "zone c" in danger.text
     assert danger.subjects == ("ebbtide-redis", "db")
-    assert DangerCode.DISKS_OUT_OF_REACH not in {danger.code for danger in dangers(before(), three)}
+    assert "disks-out-of-reach" not in {danger.code for danger in dangers(before(), three)}
 
 
 @pytest.mark.parametrize(
@@ -196,10 +196,10 @@ def test_zones_that_are_named_another_way_are_refused(old: str, new: str, kept: 
     zones = {"a": ["a", "b"], "use1-az1": ["use1-az1", "use1-az2"]}
     found = dangers(whole_stack(zones=zones[old]), whole_stack(zones=zones[new]))
 
-    (danger,) = [danger for danger in found if danger.code is DangerCode.ZONES_RENAMED]
+    (danger,) = [danger for danger in found if danger.code == "zones-renamed"]
     assert danger.severity is Severity.BLOCKING
-    assert danger.fix.startswith(f"keep the {kept}: zones: [{', '.join(zones[old])}]")
-    assert DangerCode.DISKS_OUT_OF_REACH not in {it.code for it in found}
+    assert danger.remedy.startswith(f"keep the {kept}: zones: [{', '.join(zones[old])}]")
+    assert "disks-out-of-reach" not in {it.code for it in found}
 
 
 def whole_stack(**cluster: Any) -> Side:
@@ -213,5 +213,5 @@ def test_pods_that_all_end_first_are_told_however_many_there_are() -> None:
     recreate = with_input("api-deployment", "spec.strategy", {"type": "Recreate"})
     found = dangers(edited(before(), recreate), edited(stack(env={"LOG_LEVEL": "debug"}), recreate))
 
-    assert [(it.code, it.subjects) for it in found] == [(DangerCode.SERVICE_AWAY, ("api",))]
-    assert "all of its pods end first" in found[0].what
+    assert [(it.code, it.subjects) for it in found] == [("service-away", ("api",))]
+    assert "all of its pods end first" in found[0].text

@@ -10,17 +10,17 @@ import pytest
 from jsonschema import Draft202012Validator
 from rich.console import Console
 
-from ebbtide.policies.rule import Severity
+from ebbtide.findings import Severity
 from ebbtide.preview.changes import changes_between
 from ebbtide.preview.cost.comparison import compare_costs
 from ebbtide.preview.cost.shares import service_costs
 from ebbtide.preview.dangers import dangers_of
 from ebbtide.preview.dangers.compared import Compared
 from ebbtide.preview.dangers.services import service_dangers
-from ebbtide.preview.document import CostComparison, Danger, DangerCode, PreviewDocument
+from ebbtide.preview.document import CostComparison, Danger, PreviewDocument
 from ebbtide.preview.render.as_json import as_json, json_schema
-from ebbtide.preview.render.figures import service_rows
-from ebbtide.preview.render.markdown import markdown
+from ebbtide.preview.render.comment import as_comment
+from ebbtide.preview.render.cost import services_sheet
 from ebbtide.preview.render.text import text_parts
 from ebbtide.preview.sides import Side
 from ebbtide.recording.state import StackState
@@ -73,9 +73,9 @@ def test_parts_of_ebbtide_that_go_with_the_last_service_hold_nothing() -> None:
     changes = changes_between(whole.resources, after.resources)
 
     fixes = {
-        name: danger.fix
+        name: danger.remedy
         for danger in dangers_of(whole, after, changes)
-        if danger.code is DangerCode.WORKLOAD_LOST
+        if danger.code == "workload-lost"
         for name in danger.subjects
     }
 
@@ -94,7 +94,7 @@ def test_nothing_is_told_of_services_that_stay() -> None:
 def test_a_variant_that_goes_while_its_service_is_routed() -> None:
     before, after = side(), side((LARGE, ""))
     found = dangers_of(before, after, changes_between(before.resources, after.resources))
-    (danger,) = [it for it in found if it.code is DangerCode.VARIANT_LOST]
+    (danger,) = [it for it in found if it.code == "variant-lost"]
 
     assert told((LARGE, "")) == [danger]
     assert danger.subjects == ("embedder-large",)
@@ -105,7 +105,7 @@ def test_a_variant_that_goes_while_its_service_is_routed() -> None:
 def test_a_variant_on_spot_that_goes_leaves_its_requests_to_the_one_beside_it() -> None:
     (danger,) = between(services_stack(*ON_SPOT), services_stack(*ON_SPOT, (CHEAP, "")))
 
-    assert (danger.code, danger.subjects) == (DangerCode.VARIANT_LOST, ("embedder-cheap",))
+    assert (danger.code, danger.subjects) == ("variant-lost", ("embedder-cheap",))
     assert "embedder-small answers all requests" in danger.impact
 
 
@@ -125,8 +125,8 @@ def shared(small: int, large: int | None) -> tuple[tuple[str, str], ...]:
     return (of_small, (LARGE, "") if large is None else (WHEN_LARGE, f"weight: {large}"))
 
 
-def codes(before: StackSettings, after: StackSettings) -> list[tuple[DangerCode, tuple[str, ...]]]:
-    of_shares = (DangerCode.SHARE_AT_ONCE, DangerCode.VARIANT_LOST)
+def codes(before: StackSettings, after: StackSettings) -> list[tuple[str, tuple[str, ...]]]:
+    of_shares = ("share-at-once", "variant-lost")
     return [(it.code, it.subjects) for it in between(before, after) if it.code in of_shares]
 
 
@@ -148,14 +148,14 @@ def test_a_canary_that_goes_through_a_weight_of_0_is_no_danger(
 def test_a_variant_that_begins_with_a_share_is_told_and_one_that_goes_with_one() -> None:
     alone, both = services_stack(*shared(100, None)), services_stack(*shared(90, 10))
 
-    assert codes(alone, both) == [(DangerCode.SHARE_AT_ONCE, ("embedder-large",))]
-    assert codes(both, alone) == [(DangerCode.VARIANT_LOST, ("embedder-large",))]
-    (danger,) = [it for it in between(both, alone) if it.code is DangerCode.VARIANT_LOST]
-    assert danger.fix.startswith("set its weight to 0 first")
+    assert codes(alone, both) == [("share-at-once", ("embedder-large",))]
+    assert codes(both, alone) == [("variant-lost", ("embedder-large",))]
+    (danger,) = [it for it in between(both, alone) if it.code == "variant-lost"]
+    assert danger.remedy.startswith("set its weight to 0 first")
 
 
 def test_shares_in_the_place_of_conditions_are_told_of_both() -> None:
-    assert (DangerCode.SHARE_AT_ONCE, ("embedder-small", "embedder-large")) in codes(
+    assert ("share-at-once", ("embedder-small", "embedder-large")) in codes(
         services_stack(), services_stack(*shared(90, 10))
     )
 
@@ -164,7 +164,7 @@ def test_shares_in_the_place_of_conditions_are_told_of_both() -> None:
 def test_a_route_that_moves_is_lost_to_those_who_call_it(change: tuple[str, str]) -> None:
     (danger,) = told(change)
 
-    assert (danger.code, danger.severity) == (DangerCode.ROUTE_LOST, Severity.WARNING)
+    assert (danger.code, danger.severity) == ("route-lost", Severity.WARNING)
     assert "404" in danger.impact
 
 
@@ -172,8 +172,8 @@ def test_a_target_that_changes_is_a_note_and_fewer_pods_are_a_warning() -> None:
     target = told(("inFlight: 3", "inFlight: 6"))
     bounds = told(("min: 1, max: 6", "min: 1, max: 3"))
 
-    assert {(it.code, it.severity) for it in target} == {(DangerCode.TARGET_CHANGED, Severity.NOTE)}
-    assert all("inFlight 3 → 6" in it.what for it in target)
+    assert {(it.code, it.severity) for it in target} == {("target-changed", Severity.NOTE)}
+    assert all("inFlight 3 → 6" in it.text for it in target)
     assert [(it.subjects, it.severity) for it in bounds] == [(("ranker",), Severity.WARNING)]
 
 
@@ -181,14 +181,14 @@ def test_another_kind_of_autoscaler_is_told_to_go_before_the_next_comes() -> Non
     (swapped,) = told(("cpu: 70%", "query: { promql: sum(backlog), target: 5 }"))
     (same_kind,) = told(("cpu: 70%", "memory: 80%"))
 
-    assert "its autoscaler goes before the other kind comes" in swapped.what
-    assert "autoscaler" not in same_kind.what
+    assert "its autoscaler is deleted before the other kind is created" in swapped.text
+    assert "autoscaler" not in same_kind.text
 
 
 def test_less_time_for_a_request_is_told() -> None:
     (danger,) = told(("longestRequest: 10s", "longestRequest: 5s"))
 
-    assert (danger.code, danger.subjects) == (DangerCode.LONGEST_REQUEST_LOWERED, ("ranker",))
+    assert (danger.code, danger.subjects) == ("longest-request-lowered", ("ranker",))
 
 
 def test_a_pod_costs_the_share_of_its_node_that_it_keeps_from_others() -> None:
@@ -213,7 +213,7 @@ UNROUTED = (
 
 def opened(before: Side, after: Side) -> list[Danger]:
     found = dangers_of(before, after, changes_between(before.resources, after.resources))
-    return [danger for danger in found if danger.code is DangerCode.ENTRANCE_OPENED]
+    return [danger for danger in found if danger.code == "entrance-opened"]
 
 
 @pytest.mark.parametrize(
@@ -227,8 +227,8 @@ def opened(before: Side, after: Side) -> list[Danger]:
 def test_who_is_let_in_at_the_gateway_from_the_internet_is_told(serving: str, what: str, impact: str) -> None:
     (danger,) = opened(side(), side(more=f"ebbtide:serving: {{ {serving} }}\n"))
 
-    assert (danger.what, danger.impact, danger.subjects) == (what, impact, ("the gateway",))
-    assert "serving.sources" in danger.fix
+    assert (danger.text, danger.impact, danger.subjects) == (what, impact, ("the gateway",))
+    assert "serving.sources" in danger.remedy
 
 
 def test_the_first_route_opens_a_public_gateway() -> None:
@@ -266,11 +266,9 @@ SALE = 'events: [{ at: "2026-11-27T09:00", for: 6h, min: 8 }]'
 )
 def test_a_floor_that_is_lowered_is_told(before: str, after: str, told: tuple[Severity, str] | None) -> None:
     old, new = (services_stack(*([(BOUNDS, f"{BOUNDS}, {keys}")] if keys else [])) for keys in (before, after))
-    found = [
-        it for it in between(old, new) if it.code is DangerCode.FLOOR_LOWERED and it.subjects == ("embedder-small",)
-    ]
+    found = [it for it in between(old, new) if it.code == "floor-lowered" and it.subjects == ("embedder-small",)]
 
-    assert [(it.severity, it.what.partition(": ")[2]) for it in found] == ([] if told is None else [told])
+    assert [(it.severity, it.text.partition(": ")[2]) for it in found] == ([] if told is None else [told])
 
 
 def drawn(page: PreviewDocument) -> str:
@@ -280,7 +278,7 @@ def drawn(page: PreviewDocument) -> str:
     return console.export_text()
 
 
-FORMS: Mapping[str, Callable[[PreviewDocument], str]] = {"text": drawn, "markdown": markdown, "json": as_json}
+FORMS: Mapping[str, Callable[[PreviewDocument], str]] = {"text": drawn, "markdown": as_comment, "json": as_json}
 
 
 def compared(before: StackSettings | None, after: StackSettings) -> CostComparison:
@@ -310,7 +308,7 @@ def test_a_variant_that_goes_costs_nothing_afterwards_and_a_new_customer_nothing
 
 
 def shown(cost: CostComparison) -> list[tuple[str, ...]]:
-    return [row for row in service_rows(cost) if row[0] == "embedder-large"]
+    return [tuple(row) for row in services_sheet(cost).body if row[0] == "embedder-large"]
 
 
 def test_a_row_says_what_changes_and_what_is_gone() -> None:

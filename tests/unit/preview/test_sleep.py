@@ -4,16 +4,16 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ebbtide.policies.rule import Severity
+from ebbtide.findings import Severity
 from ebbtide.preview.cost.monthly import disk_usd_per_node_hour, group_costs
 from ebbtide.preview.dangers import dangers_of
-from ebbtide.preview.document import Danger, DangerCode
+from ebbtide.preview.document import Danger
 from ebbtide.preview.nights.changes import night_changes
 from ebbtide.preview.nights.sleep import sleep_lines
 from ebbtide.preview.sides import Side
 from ebbtide.settings.load import stack_of_text
 from ebbtide.settings.model import StackSettings
-from ebbtide.units.money import HOURS_PER_MONTH, dollars
+from ebbtide.text.money import HOURS_PER_MONTH, dollars
 from tests.builders.settings import shortest
 from tests.builders.workloads.sleeping import BUNDLED, sleeping_stack, sleeping_text
 
@@ -83,7 +83,7 @@ def test_a_change_of_sleep_is_a_change_of_the_nights() -> None:
 
 def dangers(before: StackSettings, after: StackSettings) -> list[Danger]:
     old, new = (Side(stack="acme", settings=settings, resources=()) for settings in (before, after))
-    return [danger for danger in dangers_of(old, new, ()) if danger.code is DangerCode.SLEEP_ENDED]
+    return [danger for danger in dangers_of(old, new, ()) if danger.code == "sleep-ended"]
 
 
 NEVER = "sleep: { when: never }"
@@ -100,7 +100,7 @@ def test_a_removal_without_the_first_step_has_its_commands_since_nothing_would_w
     assert (danger.severity, danger.subjects) == (Severity.WARNING, (name,))
     assert "stays at 0 of" in danger.impact
     steps = ("sleep: { when: never }", "and update", "ebbtide status", f"ebbtide release {name}", "remove its key")
-    assert [*steps] == sorted(steps, key=danger.fix.index)
+    assert [*steps] == sorted(steps, key=danger.remedy.index)
 
 
 def test_each_step_of_a_removal_names_the_next_one() -> None:
@@ -108,8 +108,8 @@ def test_each_step_of_a_removal_names_the_next_one() -> None:
     (second,) = dangers(sleeping_stack(notes=NEVER), sleeping_stack(notes=AWAKE))
 
     assert (first.severity, second.severity) == (Severity.NOTE, Severity.NOTE)
-    assert first.fix.index("ebbtide release notes") < first.fix.index("remove its key")
-    assert "ebbtide release notes before this update" in second.fix
+    assert first.remedy.index("ebbtide release notes") < first.remedy.index("remove its key")
+    assert "ebbtide release notes before this update" in second.remedy
 
 
 @pytest.mark.parametrize("notes", [AWAKE, NEVER])
@@ -117,7 +117,7 @@ def test_a_sleep_ends_with_the_same_number_of_pods_since_another_one_conflicts(n
     text = sleeping_text(notes=notes).replace("replicas: 2", "replicas: 3")
     (danger,) = dangers(sleeping_stack(), stack_of_text(text, stack="acme", file="Pulumi.acme.yaml"))
 
-    assert danger.fix.startswith("change its replicas after that; w")
+    assert danger.remedy.startswith("change its replicas after that; w")
 
 
 def test_a_sleep_that_only_changes_or_whose_workload_goes_ends_without_a_word() -> None:

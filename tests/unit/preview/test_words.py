@@ -12,8 +12,10 @@ from ebbtide.preview.document import (
     Simulated,
     StackVerdict,
 )
-from ebbtide.preview.render.figures import simulated_over, simulated_rows
-from ebbtide.preview.render.words import change_title, changes_text, compared
+from ebbtide.preview.render.sections import change_title
+from ebbtide.preview.render.simulation import over, simulated_sheet
+from ebbtide.preview.render.verdicts import compared
+from ebbtide.preview.render.words import changes_text
 
 
 def replaced(*reasons: str, lowers: bool = False) -> ResourceChange:
@@ -58,16 +60,16 @@ def replayed(days: int, *, before: bool = True) -> Simulated:
 
 
 def test_a_replay_says_of_how_much_it_is() -> None:
-    assert simulated_over(replayed(7)) == "7 of 28 days of surf2022-july"
-    assert simulated_over(replayed(28)) == "28 days of surf2022-july"
+    assert over(replayed(7)) == "7 of 28 days of surf2022-july"
+    assert over(replayed(28)) == "28 days of surf2022-july"
 
 
 def test_a_replay_without_a_side_before_shows_the_other_alone() -> None:
     both = ["10 → 8", "30 → 24", "1 min 00 s → 2 min 01 s", "0", "3 → 0", "95 → 97 %"]
     later = ["8", "24", "2 min 01 s", "0", "0", "97 %"]
 
-    assert [figure for _, figure in simulated_rows(replayed(7))] == both
-    assert [figure for _, figure in simulated_rows(replayed(7, before=False))] == later
+    assert [figure for _, figure in simulated_sheet(replayed(7)).rows] == both
+    assert [figure for _, figure in simulated_sheet(replayed(7, before=False)).rows] == later
 
 
 @pytest.mark.parametrize(
@@ -77,7 +79,7 @@ def test_a_replay_without_a_side_before_shows_the_other_alone() -> None:
 def test_a_wait_is_told_in_a_unit_that_fits(seconds: float, shown: str) -> None:
     waited = replace(replayed(7), p95_wait=(seconds, seconds))
 
-    assert simulated_rows(waited)[2][1] == shown
+    assert simulated_sheet(waited).rows[2][1] == shown
 
 
 def test_no_change_is_only_said_where_all_could_be_read() -> None:

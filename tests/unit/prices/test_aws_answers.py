@@ -65,7 +65,7 @@ def test_two_prices_for_one_type_are_refused() -> None:
 def test_another_unit_is_refused() -> None:
     listed = product({"instanceType": "m7i.2xlarge", "usagetype": "BoxUsage:m7i.2xlarge"}, 0.4, "Month")
 
-    with pytest.raises(StrangeAnswer, match="priced per 'month', and wanted was a price per 'hrs'"):
+    with pytest.raises(StrangeAnswer, match="priced per 'month', wanted a price per 'hrs'"):
         list_prices(products([listed]))
 
 

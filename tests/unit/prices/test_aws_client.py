@@ -12,10 +12,10 @@ from threading import Thread
 import pytest
 
 from ebbtide.prices.aws_client import AwsClient, new_client
-from ebbtide.prices.aws_questions import AwsRefused, NoAws, Question
+from ebbtide.prices.aws_questions import AwsCall, AwsRefused, NoAws
 from tests.unit.prices.stubbed_aws import StubbedAws, price_list
 
-QUESTION = Question(
+QUESTION = AwsCall(
     action="pricing:GetProducts",
     parameters={"ServiceCode": "AmazonEKS"},
     region="us-east-1",

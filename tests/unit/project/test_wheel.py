@@ -1,20 +1,11 @@
-"""The wheel of `ebbtide[provision]` in a virtual environment outside the repository: from `init` to `preview`.
+"""The wheel of `ebbtide[provision]` in a virtual environment outside the repository: from `init` to `preview`."""
 
-The environment holds the wheel alone, without the editable installation. Its dependencies are those of the tests' own
-environment, which it sees by a `.pth` file: to install the Pulumi SDKs again takes minutes.
-"""
-
-import subprocess
-import sys
-import sysconfig
-import venv
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.builders.distributions import built_wheel
-from tests.paths import ROOT
+from tests.builders.installed import Environment
 
 pytestmark = pytest.mark.process
 
@@ -29,30 +20,6 @@ config = {key: value if isinstance(value, str) else json.dumps(value) for key, v
 recording = record_directory(Path("program"), config, stack="example")
 print(Path(infra.__file__).parents[1], len(recording.resources) > 100, sorted(recording.outputs))
 """
-
-
-class Environment:
-    def __init__(self, home: Path) -> None:
-        self.bin = home / "bin"
-
-    def run(self, command: str, *arguments: str | Path, folder: Path) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [self.bin / command, *arguments], cwd=folder, capture_output=True, text=True, timeout=100, check=False
-        )
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    home = tmp_path_factory.mktemp("environment")
-    venv.create(home, with_pip=False, symlinks=True)
-    python = home / "bin" / "python"
-    wheel = built_wheel(ROOT, tmp_path_factory.mktemp("wheels"))
-    install = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index", wheel]
-    subprocess.run(install, check=True, capture_output=True)
-    [packages] = home.glob("lib/python*/site-packages")
-    # Paths in a .pth file are not searched for further .pth files, as that of the editable installation.
-    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
-    return Environment(home)
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +60,7 @@ def test_its_program_builds_a_stack_from_the_wheel_alone(installed: Environment,
     done = installed.run("python", "-c", PROGRAM, folder=repository)
 
     assert done.stderr == ""
-    [packages] = installed.bin.parent.glob("lib/python*/site-packages")
+    [packages] = installed.home.glob("lib/python*/site-packages")
     assert done.stdout == f"{packages} True ['clusterName', 'controllerConfig', 'ownership']\n"
 
 

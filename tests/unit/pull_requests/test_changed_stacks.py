@@ -25,7 +25,7 @@ STACKS = ("acme", "demo")
         (["stacks/Pulumi.acme.yaml", "docs/life.md", "README.md", "tests/unit/test_layout.py"], ("acme",)),
         (["docs/life.md", "tools/docs/site.py", "Makefile", ".github/workflows/ci.yml"], ()),
         (["stacks/ledger/acme/2026-11.json"], ()),
-        (["examples/ray-dataset/jobs/one.py", "tools/serving/keda/go.mod", "tools/mutants.toml"], ()),
+        (["examples/ray-dataset/jobs/one.py", "tools/serving/keda/go.mod", "tools/mutants/list.jsonl"], ()),
         (["components/pods/budget.py"], STACKS),
         (["stacks/Pulumi.acme.yaml", "tools/locks/dev.txt"], STACKS),
         (["Pulumi.yaml"], STACKS),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.pull_requests.__main__ import MARKER, main
-from ebbtide.pull_requests.fitting import COMMENT, fitted, utf8, utf16
+from ebbtide.pull_requests.fitting import COMMENT, SUMMARY, append_summary, fitted, utf8, utf16
 
 Size = Callable[[str], int]
 REST = "**The rest is elsewhere.**"
@@ -72,6 +72,16 @@ def test_a_comment_begins_with_the_marker_and_the_summary_has_all(
     assert utf16(said) <= COMMENT
     assert said.endswith("[the job's summary](https://github.com/acme/platform/actions/runs/42).\n")
     assert (tmp_path / "summary").read_text() == (tmp_path / "preview.md").read_text()
+
+
+def test_a_full_summary_gets_no_line_more(tmp_path: Path) -> None:
+    summary = tmp_path / "summary"
+    summary.write_text("x" * (SUMMARY - 10))
+
+    append_summary(summary, "fits\n")
+    append_summary(summary, "a line that is too long")
+
+    assert summary.read_text() == "x" * (SUMMARY - 10) + "fits\n"
 
 
 @pytest.mark.parametrize("text", [None, b"", b" \n", b"\xff"])

@@ -94,7 +94,7 @@ def test_the_program_itself_has_values_and_key_as_secrets_only() -> None:
         ({SECRETS: [CANARY]}, "ebbtide:secrets: wanted names of Secrets"),
         ({DIGEST_KEY: CANARY}, "found a secret that is too short"),
         ({"ebbtide:workloads": {"api": {"env": {"TOKEN": CANARY}}}}, "hide all of ebbtide:workloads"),
-        ({"ebbtide:egress": {"httpsProxy": CANARY}}, "belong into ebbtide:secrets"),
+        ({"ebbtide:egress": {"httpsProxy": CANARY}}, "belong only in ebbtide:secrets"),
     ],
 )
 def test_a_refusal_of_the_program_names_the_key_and_shows_no_value(

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from ebbtide.lab.simulator.cluster.autoscaler.removal import SYSTEM_CATEGORY, BudgetsLeft, blocker
+from ebbtide.lab.simulator.cluster.model import AutoscalerFlags, WorkloadModel
+from ebbtide.lab.simulator.cluster.state import Deployment, Pod
 from ebbtide.provisioning_labels import SAFE_TO_EVICT
 from ebbtide.recording.drainable import AutoscalerRules, Pin, covers, local_volumes, pins
-from ebbtide.simulator.cluster.autoscaler.removal import SYSTEM_CATEGORY, BudgetsLeft, blocker
-from ebbtide.simulator.cluster.model import AutoscalerFlags, WorkloadModel
-from ebbtide.simulator.cluster.state import Deployment, Pod
 
 BOTH = (False, True)
 

@@ -23,7 +23,7 @@ def test_every_protected_resource_of_a_stack_is_listed() -> None:
 
     assert protected == {r.name for r in demo_stack() if r.protect} >= {"cluster-control-plane", "cluster-secrets"}
     assert LastingRow("cluster-secrets", "is deleted 30 days later") in rows
-    assert LastingRow("redis-server", "leaves its volumes, those of claim data-ebbtide-redis-0") in rows
+    assert LastingRow("redis-server", "leaves the volumes of claim data-ebbtide-redis-0") in rows
 
 
 def test_the_log_group_that_eks_writes_again_is_listed_with_the_way_to_delete_it() -> None:
@@ -45,17 +45,17 @@ def test_the_class_says_what_becomes_of_a_volume_once_the_namespace_takes_its_cl
 
     kept, gone, theirs = (row.what for row in sorted(lasting_rows([*classes, *sets]), key=_order))
 
-    assert kept == "leaves its volumes, those of claim data-kept-0"
+    assert kept == "leaves the volumes of claim data-kept-0"
     assert gone.startswith("leaves claim data-gone-0; ")
     assert gone.endswith("with it claims and volumes")
-    assert "class theirs keeps volumes or not" in theirs
+    assert "class theirs decides if volumes stay" in theirs
 
 
 def test_all_claims_of_a_set_are_named_and_the_default_class_counts_where_none_is_given() -> None:
     three = _set("db", class_=None, replicas=3)
 
     assert "leaves claims data-db-0 to data-db-2; " in lasting_rows([three])[0].what
-    assert "the cluster's default class keeps volumes or not" in lasting_rows([three])[0].what
+    assert "the cluster's default class decides if volumes stay" in lasting_rows([three])[0].what
     ours = _class("gp3", "Delete", **{"storageclass.kubernetes.io/is-default-class": "true"})
     assert lasting_rows([ours, three])[0].what.endswith("with it claims and volumes")
 
@@ -89,7 +89,7 @@ def test_snapshots_outlive_their_policy_and_are_found_by_the_tag_of_their_disks(
     found = f"{command} --filters Name=tag:ebbtide.dev/volume,Values=acme.db.data"
     assert LastingRow("snapshots-db.data", f"leaves its snapshots, which are then no longer deleted: {found}") in rows
     assert [row.what.partition(";")[0] for row in rows if row.resource == "db-stateful-set"] == [
-        "leaves its volumes, those of claims data-db-0 to data-db-1",
+        "leaves the volumes of claims data-db-0 to data-db-1",
         "leaves claims log-db-0 to log-db-1",
     ]
 

@@ -86,6 +86,15 @@ def pods(**spec: Any) -> Resource:
     return kubernetes("Deployment", "api", spec={"template": {"spec": spec}})
 
 
+def test_the_steps_make_new_kinds_from_the_file_that_holds_them_and_wait_for_them() -> None:
+    kind = kubernetes("CustomResourceDefinition", "gadgets", metadata={"name": "gadgets.example.com"})
+    commands = steps([kind]).splitlines()
+
+    assert "kubectl apply --server-side -f kubernetes/20-cluster.yaml" in commands
+    assert "kubectl wait --for=condition=Established --timeout=60s crd/gadgets.example.com" in commands
+    assert "kubectl wait" not in steps([pods()])
+
+
 def test_the_steps_name_every_secret_that_pods_wait_for_once_and_how_to_make_it() -> None:
     login = {"name": "login", "namespace": "ebbtide", "annotations": {"ebbtide.dev/secret-keys": "password,url"}}
     taken = {"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "login", "key": "password"}}}]}
@@ -107,7 +116,7 @@ def test_the_steps_name_every_secret_that_pods_wait_for_once_and_how_to_make_it(
     ]
     between = [lines.index(f"kubectl apply --server-side -f kubernetes/{it}") for it in ("10-namespaces.yaml", "")]
     assert all(between[0] < lines.index(line) < between[1] for line in made)
-    assert "../APPLY.md says how to make them first: ebbtide/login, ebbtide/regcred" in "".join(
+    assert "../APPLY.md says how to create them first: ebbtide/login, ebbtide/regcred" in "".join(
         manifests(stack).values()
     )
 

@@ -23,7 +23,7 @@ def resource(name: str = "one", **inputs: Any) -> Resource:
 def test_options_are_part_of_a_resource() -> None:
     (shown,) = as_json([resource()])
 
-    assert (shown["ignore_changes"], shown["protect"], shown["provider"]) == (("spec.replicas",), True, "")
+    assert (shown["ignore_changes"], shown["protect"], shown["provider"]) == (["spec.replicas"], True, "")
 
 
 def test_values_of_a_secret_are_masked_and_their_names_kept() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from ebbtide.operate.probe.wants import wants_of
 from ebbtide.recording.resources import kind_of, namespace_of
-from ebbtide.settings.pods import pull_secret_namespaces
+from ebbtide.settings.capacity.pods import pull_secret_namespaces
 from tests.builders.recorded import record
 from tests.builders.workloads.services import services_stack
 from tests.paths import ROOT

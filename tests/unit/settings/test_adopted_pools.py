@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.settings import controller_config, warnings_of
-from ebbtide.settings.placement import with_adopted_pools
+from ebbtide.settings.capacity.placement import with_adopted_pools
 from ebbtide.vocabulary.controller_config import CeleryKeys, Floor, RedisEndpoint
 from ebbtide.vocabulary.documents import dump, load
 from tests.builders.settings import loaded, problem_of, problems_of, shortest, told
@@ -141,7 +141,7 @@ def test_planned_work_names_a_rule_with_a_pool_and_stays_within_its_max(tmp_path
 def test_the_owners_tools_and_a_missing_safe_stop_are_warned_of(tmp_path: Path) -> None:
     def codes(pool: str) -> dict[str, str]:
         warnings = warnings_of(loaded(with_loader(pool), tmp_path))
-        return {caution.code: caution.text for caution in warnings if caution.path.startswith("adopted.")}
+        return {caution.code: caution.text for caution in warnings if caution.place.startswith("adopted.")}
 
     warned = codes("deployment: etl-loader")
     assert {*warned} == {"adopted.replicas-of-owner", "safe-stop.none"}

@@ -154,3 +154,9 @@ def test_a_section_without_names_leaves_no_name_to_miss(tmp_path: Path) -> None:
     more = "ebbtide:nodeGroups: [big]\nebbtide:costs: { expectedNodeHours: { big: 3 } }"
 
     assert problem_of(shortest(train="nodeGroup: big", more=more), tmp_path).tells("type.mapping")
+
+
+def test_a_pool_with_a_fault_may_still_need_the_gpu_group_that_others_name(tmp_path: Path) -> None:
+    text = shortest(train="gpu: 1, safeStop: 3", more="ebbtide:costs: { expectedNodeHours: { gpu: 5 } }")
+
+    assert "safeStop" in problem_of(text, tmp_path)

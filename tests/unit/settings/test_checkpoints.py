@@ -209,7 +209,7 @@ def test_a_pool_without_rights_to_its_bucket_is_told_how_it_gets_them(
 ) -> None:
     cautions = warnings_of(loaded(with_checkpoints(section, more), tmp_path))
 
-    assert [caution.path for caution in cautions if caution.code == "checkpoints.no-rights"] == (
+    assert [caution.place for caution in cautions if caution.code == "checkpoints.no-rights"] == (
         ["workers.train.checkpoints.store"] if warned else []
     )
 

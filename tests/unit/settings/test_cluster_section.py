@@ -56,6 +56,14 @@ def test_addresses_of_the_internet_are_no_private_network(tmp_path: Path) -> Non
     assert problem_of(cluster('privateAccess: ["203.0.113.0/24"]'), tmp_path).tells("private-range.public")
 
 
+def test_the_examples_of_private_and_public_ranges_are_accepted(tmp_path: Path) -> None:
+    for key in ("privateAccess", "publicAccess"):
+        problem = problem_of(cluster(f"{key}: [our office]"), tmp_path)
+        example = problem.partition("(for example ")[2].partition(")")[0]
+
+        assert loaded(cluster(f'{key}: ["{example}"]'), tmp_path)
+
+
 @given(st.integers(0, 2**32 - 1), st.integers(0, 32))
 def test_no_range_is_public_and_private_and_none_is_wide(address: int, prefix: int) -> None:
     network = IPv4Network((address, prefix), strict=False)
@@ -154,10 +162,10 @@ def test_a_file_without_a_version_stays_where_its_cluster_is(tmp_path: Path) -> 
     day = date(2026, 11, 26)
 
     assert unnamed.cluster.version == "1.35"
-    assert [caution.code for caution in warnings_of(unnamed, day) if caution.path == "cluster.version"] == [
+    assert [caution.code for caution in warnings_of(unnamed, day) if caution.place == "cluster.version"] == [
         "kubernetes-version.unset"
     ]
-    assert not any(caution.path == "cluster.version" for caution in warnings_of(versioned, day))
+    assert not any(caution.place == "cluster.version" for caution in warnings_of(versioned, day))
 
 
 ALL_ADD_ONS = {add_on.value: "v1.2.3-eksbuild.1" for add_on in AddOn} | {"kube-proxy": "v1.37.0-eksbuild.1"}
@@ -191,7 +199,9 @@ def test_a_newer_version_is_refused_until_the_file_names_what_belongs_to_it(
 
 def test_a_newer_version_that_is_complete_has_one_warning(tmp_path: Path) -> None:
     settings = loaded(newer(add_ons=ALL_ADD_ONS, autoscaler=AUTOSCALER), tmp_path)
-    about = [caution.code for caution in warnings_of(settings, date(2026, 11, 26)) if caution.path == "cluster.version"]
+    about = [
+        caution.code for caution in warnings_of(settings, date(2026, 11, 26)) if caution.place == "cluster.version"
+    ]
 
     assert settings.cluster.version == "1.37"
     assert about == ["kubernetes-version.newer"]
@@ -257,7 +267,7 @@ def test_the_end_of_standard_support_is_announced(
 ) -> None:
     settings = loaded(cluster(f'version: "1.34", supportType: {support}'), tmp_path)
 
-    (caution,) = [warning for warning in warnings_of(settings, day) if warning.path == "cluster.version"]
+    (caution,) = [warning for warning in warnings_of(settings, day) if warning.place == "cluster.version"]
 
     assert (caution.code, tense in caution.text) == (code, True)
-    assert not any(warning.path == "cluster.version" for warning in warnings_of(settings, date(2026, 5, 1)))
+    assert not any(warning.place == "cluster.version" for warning in warnings_of(settings, date(2026, 5, 1)))

@@ -64,7 +64,7 @@ def test_a_wrong_key_is_told_with_its_line_and_path(tmp_path: Path) -> None:
         ('{ "cluster.k8s.amazonaws.com/name": x }', ("tag-key.reserved-prefix", "cluster.k8s.amazonaws")),
         (
             "{ Team: ml, team: ops }",
-            ("tag-key.same-but-for-capitals", "costs.tags.team:", "found the key 'team' beside 'Team' (for"),
+            ("tag-key.same-but-for-capitals", "costs.tags.team:", "found the key 'team' next to 'Team' (for"),
         ),
         ('{ "": ml }', ("tag-key.form", "ebbtide:costs.tags:", "128", "found the key ''")),
         (f"{{ {'k' * 129}: ml }}", ("tag-key.form", "129")),

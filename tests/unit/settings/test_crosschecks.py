@@ -142,10 +142,10 @@ def test_what_is_allowed_and_risky_is_a_warning(tmp_path: Path) -> None:
         caution.code: caution for caution in warnings_of(loaded(text.replace("max: 4,", "max: 400,"), tmp_path))
     }
 
-    assert warnings["image.no-digest"].path == "controller.image"
-    assert warnings["source.several-queues"].path == "workers.train.source.queues"
-    assert warnings["safe-stop.none"].path == "workers.train.safeStop"
-    assert warnings["node-group.too-small"].path == "nodeGroups.flexible.max"
+    assert warnings["image.no-digest"].place == "controller.image"
+    assert warnings["source.several-queues"].place == "workers.train.source.queues"
+    assert warnings["safe-stop.none"].place == "workers.train.safeStop"
+    assert warnings["node-group.too-small"].place == "nodeGroups.flexible.max"
     assert {"20", "134"} < set(warnings["node-group.too-small"].text.replace(";", "").split())
     assert "region.no-prices" in warnings
 
@@ -160,7 +160,7 @@ def test_other_gpus_are_accepted(name: str, tmp_path: Path) -> None:
 def warnings_in_africa(types: str, folder: Path) -> dict[str, str]:
     groups = f"ebbtide:nodeGroups: {{ flexible: {{ instanceTypes: [{types}], max: 4 }} }}"
     stack = loaded(shortest(more=f"{groups}\naws:region: af-south-1"), folder)
-    return {caution.code: caution.text for caution in warnings_of(stack) if caution.path.startswith("nodeGroups.flex")}
+    return {caution.code: caution.text for caution in warnings_of(stack) if caution.place.startswith("nodeGroups.flex")}
 
 
 def test_an_estimated_price_is_a_warning_since_it_decides_placement(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_a_pool_on_spot_nodes_is_told_that_nobody_tells_its_workers(tmp_path: Pa
     spot = shortest(train=train, more="ebbtide:nodeGroups: { spot: { max: 4 } }").replace("12h", "30m")
 
     (caution,) = [caution for caution in warnings_of(loaded(spot, tmp_path)) if "spot" in str(caution)]
-    assert (caution.code, caution.path) == ("spot.workers-not-told", "workers.train.nodeGroup")
+    assert (caution.code, caution.place) == ("spot.workers-not-told", "workers.train.nodeGroup")
     assert "docs/explanation/spot.md" in caution.text
     elsewhere = spot.replace("nodeGroup: spot", "nodeGroup: flexible")
     assert not [line for line in warnings_of(loaded(elsewhere, tmp_path)) if "spot" in str(line)]

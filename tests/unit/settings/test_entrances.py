@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.settings import warnings_of
-from ebbtide.settings.pods import ingress_wants
+from ebbtide.settings.capacity.pods import ingress_wants
 from tests.builders.settings import Told, loaded, problem_of, problems_of, shortest, told
 
 CERTIFICATE = "arn:aws:acm:us-east-1:123456789012:certificate/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
@@ -160,7 +160,7 @@ def test_what_is_open_to_all_in_the_clear_is_warned_of(tmp_path: Path) -> None:
     )
 
     warned = [
-        caution.path for caution in warnings_of(loaded(text, tmp_path)) if caution.code == "expose.public-in-the-clear"
+        caution.place for caution in warnings_of(loaded(text, tmp_path)) if caution.code == "expose.public-in-the-clear"
     ]
 
     assert warned == ["workloads.api.expose"]

@@ -85,7 +85,7 @@ def test_an_exception_that_has_ended_is_a_warning(today: date, code: str, tmp_pa
     warnings = [
         caution
         for caution in warnings_of(loaded(with_exceptions(ONE), tmp_path), today)
-        if caution.path[:13] == "exceptions[0]"
+        if caution.place[:13] == "exceptions[0]"
     ]
 
     assert [caution.code for caution in warnings] == ([code] if code else [])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.settings import warnings_of
-from ebbtide.settings.process_documents import controller_config, has_workloads, workloads_config
+from ebbtide.settings.capacity.process_documents import controller_config, has_workloads, workloads_config
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 from ebbtide.vocabulary.documents import dump, load
 from ebbtide.vocabulary.workloads import WorkloadsConfig
@@ -128,7 +128,7 @@ def test_a_stack_that_could_land_on_another_cluster_is_worth_a_word(tmp_path: Pa
 
     assert len(about) == 1
     assert "ebbtide probe" in about[0].text
-    assert not any("clusterId" in caution.path for caution in warnings_of(sure))
+    assert not any("clusterId" in caution.place for caution in warnings_of(sure))
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_the_text_is_the_stack_as_one_file(project: BasedProject) -> None:
     """Pulumi's own keys apart: the text without its comments is a stack file with the same values."""
     below_config = "".join(f"  {line}\n" for line in explained().splitlines())
 
-    whole = file_of_text(f"config:\n{below_config}", stack="acme", file=STACK, beside=no_files)
+    whole = file_of_text(f"config:\n{below_config}", stack="acme", file=STACK, reader=no_files)
 
     assert whole.settings() == project.settings()
 

@@ -28,15 +28,15 @@ def texts_of(path: Path) -> dict[str, str]:
 def test_the_texts_of_a_file_are_the_settings_of_the_file(name: str) -> None:
     foreign = {"aws:profile": "somebody's", "pulumi:tags": "{"}
 
-    assert settings_of_texts({**texts(name), **foreign}, stack=name, file="config", beside=no_files) == load_stack(
+    assert settings_of_texts({**texts(name), **foreign}, stack=name, file="config", reader=no_files) == load_stack(
         name, ROOT
     )
 
 
 def test_files_of_a_stack_are_read_in_its_folder() -> None:
-    beside = files_in(LABELLING.parent)
+    reader = files_in(LABELLING.parent)
 
-    settings = settings_of_texts(texts_of(LABELLING), stack="labelling", file="config", beside=beside)
+    settings = settings_of_texts(texts_of(LABELLING), stack="labelling", file="config", reader=reader)
 
     assert settings.all_workloads == load_stack(str(LABELLING)).all_workloads
 
@@ -44,7 +44,7 @@ def test_files_of_a_stack_are_read_in_its_folder() -> None:
 def test_a_fault_names_where_the_texts_are_from() -> None:
     with pytest.raises(StackInvalid, match="config of demo: ebbtide:workers"):
         settings_of_texts(
-            {**texts("demo"), "ebbtide:workers": "3"}, stack="demo", file="config of demo", beside=no_files
+            {**texts("demo"), "ebbtide:workers": "3"}, stack="demo", file="config of demo", reader=no_files
         )
 
 

@@ -219,6 +219,7 @@ def test_a_calendar_that_does_not_exist_is_refused(holidays: str, words: tuple[s
         ),
         ('pool: train, at: "02:00", for: 2h, workers: 5', ("overnight.above-max", "found 5", "4")),
         ('pool: train, at: "25:00", for: 2h, workers: 2', ("clock.form", "00:00", "23:59")),
+        ("pool: train, at: 2, for: 2h, workers: 2", ("clock.form", "found 2")),
         ('pool: train, at: "02:00", for: 25h, workers: 2', ("duration.more-than-a-day", "overnight[0].for:", "24h")),
         ('pool: train, at: "02:00", for: 0h, workers: 2', ("duration.zero", "found '0h'")),
     ],

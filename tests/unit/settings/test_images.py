@@ -77,6 +77,13 @@ def test_a_registry_is_a_host_and_a_path(registry: str, tmp_path: Path) -> None:
     assert problem.tells("registry.form", "ebbtide:images.registry:")
 
 
+@pytest.mark.parametrize(("registry", "hinted"), [("https://mirror.example.com", True), ("mirror.example.com/", False)])
+def test_only_a_registry_with_a_scheme_is_told_to_leave_it_out(registry: str, hinted: bool, tmp_path: Path) -> None:
+    problem = problem_of(shortest(more=f"ebbtide:images: {{ registry: '{registry}' }}"), tmp_path)
+
+    assert ("leave out the scheme" in problem) is hinted
+
+
 def test_pull_secrets_are_named_once_each(tmp_path: Path) -> None:
     more = "ebbtide:images: { pullSecrets: [regcred, regcred, Bad_Name] }"
     problems = [told(problem) for problem in problems_of(shortest(more=more), tmp_path)]

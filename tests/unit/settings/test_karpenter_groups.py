@@ -6,7 +6,7 @@ import pytest
 
 from ebbtide.provisioning_labels import Provisioner
 from ebbtide.settings import warnings_of
-from ebbtide.settings.placement import node_of
+from ebbtide.settings.capacity.placement import node_of
 from tests.builders.existing import onprem
 from tests.builders.settings import loaded, problem_of, problems_of, shortest
 

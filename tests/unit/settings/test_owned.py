@@ -16,7 +16,7 @@ TWO = "variants: {{ a: {{ weight: 90{} }}, b: {{ weight: 10 }} }}, route: {{ hos
 
 def cautions(text: str, folder: Path, today: date) -> dict[str, str]:
     warnings = warnings_of(loaded(text, folder), today)
-    return {caution.path: caution.text for caution in warnings if caution.code == "workload.expired"}
+    return {caution.place: caution.text for caution in warnings if caution.code == "workload.expired"}
 
 
 SERVICE, VARIANT = (f"ebbtide:services: {{ api: {{ {SERVED}, {keys} }} }}" for keys in (LAST, TWO.format(f", {LAST}")))

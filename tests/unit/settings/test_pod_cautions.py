@@ -14,7 +14,7 @@ def cautions(folder: Path, *, api: str = "", train: str = "", more: str = "") ->
     """Return path and text of each warning by its code, for a stack with a flexible service and a pool."""
     service = f"ebbtide:workloads: {{ api: {{ category: flexible, {API}{', ' + api if api else ''} }} }}"
     cautions = warnings_of(loaded(shortest(train=train, more="\n".join([service, more])), folder))
-    return {caution.code: (caution.path, caution.text) for caution in cautions}
+    return {caution.code: (caution.place, caution.text) for caution in cautions}
 
 
 def test_a_flexible_service_without_port_and_probe_is_told_which_keys_would_help(tmp_path: Path) -> None:

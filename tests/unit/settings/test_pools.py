@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.settings import warnings_of
-from ebbtide.settings.process_documents import controller_config
+from ebbtide.settings.capacity.process_documents import controller_config
 from ebbtide.vocabulary.controller_config import CeleryKeys, ControllerConfig, RedisEndpoint
 from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.documents import load as read_document
@@ -210,7 +210,7 @@ def test_a_former_name_of_a_key_is_refused_with_the_name_it_has_now(tmp_path: Pa
 def test_a_worker_command_of_rq_without_a_scheduler_is_warned_of(command: str, warned: bool, tmp_path: Path) -> None:
     settings = loaded(shortest(train=f"command: {command}, safeStop: true"), tmp_path)
 
-    paths = [caution.path for caution in warnings_of(settings) if caution.code == "rq.no-scheduler"]
+    paths = [caution.place for caution in warnings_of(settings) if caution.code == "rq.no-scheduler"]
 
     assert paths == ["workers.train.command"] * warned
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.settings.declared import declared_pods
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.pods import every_pod
 from tests.builders.existing import onprem
 from tests.builders.settings import loaded, problem_of, problems_of, shortest, told
 
@@ -39,7 +39,7 @@ def test_head_and_groups_have_the_image_of_the_cluster_and_a_place(tmp_path: Pat
     assert {name: group.node_group for name, group in flow.groups.items()} == {"cpu": "flexible", "gpu": "gpu"}
     assert (flow.groups["cpu"].min, flow.groups["cpu"].idle_after) == (0, timedelta(minutes=2))
     assert flow.grace == timedelta(minutes=32)
-    of_ray = {entry.path: entry.namespace for entry in every_pod(settings) if entry.path.startswith("ray.")}
+    of_ray = {entry.path: entry.namespace for entry in declared_pods(settings) if entry.path.startswith("ray.")}
     paths = ("ray.flow.head", "ray.flow.groups.cpu", "ray.flow.groups.gpu")
     assert of_ray == dict.fromkeys(paths, "ebbtide-ray-flow")
 

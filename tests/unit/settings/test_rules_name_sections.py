@@ -8,11 +8,10 @@ import yaml
 
 from ebbtide.settings import load_stack
 from ebbtide.settings.checks.crosschecks import RULES
-from ebbtide.settings.checks.parsed import ParsedSections, Rule
+from ebbtide.settings.checks.parsed import CheckRule, ParsedSections
 from ebbtide.settings.file.document import REGION
-from ebbtide.settings.file.keys import PODS
+from ebbtide.settings.file.keys import FIELDS, PODS
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.reading import FIELDS
 from tests.golden.stacks import FILES
 
 FULL = ("full-eks", "full-existing")
@@ -38,6 +37,6 @@ def parsed_sections(stack: str, sections: frozenset[str]) -> ParsedSections:
 
 @pytest.mark.parametrize("stack", FULL)
 @pytest.mark.parametrize("rule", RULES, ids=[rule.find.__qualname__ for rule in RULES])
-def test_a_rule_finds_nothing_in_a_sound_file_by_the_sections_that_it_names(rule: Rule, stack: str) -> None:
+def test_a_rule_finds_nothing_in_a_sound_file_by_the_sections_that_it_names(rule: CheckRule, stack: str) -> None:
     for section in PODS:
         assert [*rule.findings(parsed_sections(stack, frozenset({REGION, section, *rule.needs})))] == []

@@ -33,7 +33,7 @@ def test_what_pulumi_hands_over_gives_what_the_file_gives(tmp_path: Path) -> Non
     texts, _ = as_pulumi_passes(yaml.safe_load(text)["config"])
     decrypted = {"ebbtide:secrets": json.dumps({"api": {"tls.crt": "CCC", "TOKEN": "BBB"}}), "ebbtide:digestKey": "A"}
 
-    assert settings_of_texts({**texts, **decrypted}, stack="acme", file="config", beside=no_files) == loaded(
+    assert settings_of_texts({**texts, **decrypted}, stack="acme", file="config", reader=no_files) == loaded(
         text, tmp_path
     )
 
@@ -108,6 +108,13 @@ def test_a_misspelt_key_with_a_secret_is_told_as_misspelt(tmp_path: Path) -> Non
     problem = problem_of(shortest(more="ebbtide:secret: { api: { TOKEN: { secure: A } } }"), tmp_path)
 
     assert problem.tells("key.unknown", "did you mean ebbtide:secrets?")
+
+
+def test_a_secret_under_an_unknown_key_is_refused_only_in_ebbtides_namespace(tmp_path: Path) -> None:
+    (problem,) = problems_of(shortest(more="ebbtide:token: { secure: A }"), tmp_path)
+
+    assert (problem.code, problem.path) == ("key.unknown", "ebbtide:token")
+    assert loaded(shortest(more="other:token: { secure: A }"), tmp_path).secrets == {}
 
 
 AT = ("ebbtide:workloads", "api", "env", "TOKEN")

@@ -15,8 +15,8 @@ from ebbtide.prices import (
     usable,
 )
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.settings.node_sets import sets_without_shape, with_node_sets
-from ebbtide.settings.placement import node_of
+from ebbtide.settings.capacity.node_sets import sets_without_shape, with_node_sets
+from ebbtide.settings.capacity.placement import node_of
 from tests.builders.existing import onprem
 from tests.builders.settings import loaded, problem_of, problems_of, shortest
 

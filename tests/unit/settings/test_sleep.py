@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from ebbtide.provisioning_labels import ReplicasOwner
+from ebbtide.settings.capacity.pods import needs_external_objects
+from ebbtide.settings.capacity.process_documents import has_workloads, sleep_policies, sleepers_of, workloads_config
 from ebbtide.settings.checks.cautions import warnings_of
 from ebbtide.settings.load import stack_of_text
-from ebbtide.settings.pods import needs_external_objects
-from ebbtide.settings.process_documents import has_workloads, sleep_policies, sleepers_of, workloads_config
 from ebbtide.settings.summary import summary
 from ebbtide.vocabulary.documents import dump, load
 from ebbtide.vocabulary.workloads import WorkloadsConfig

@@ -35,7 +35,7 @@ def stack(zones: str, region: str = "us-east-1") -> str:
         ("us-east-1", "[use1-az1, usw2-az1]", "zone.not-in-region", ("found 'usw2-az1'", "(for example use1-az1)")),
         ("us-east-1", "[use1-az1, use1-az3]", "zone.without-eks", ("zones[1]:", "found 'use1-az3'")),
         ("us-east-1", "[a, use1-az1]", "zones.mixed", ("cluster.zones:", "(for example [a, b])")),
-        ("us-east-1", "[a, i]", "zone.letter", ("from a to h, or its id, as use1-az1", "found 'i'")),
+        ("us-east-1", "[a, i]", "zone.letter", ("from a to h, or its id, such as use1-az1", "found 'i'")),
         (
             "eu-central-1",
             "[euc1-az1, euc1-az9]",

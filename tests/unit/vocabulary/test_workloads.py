@@ -14,8 +14,8 @@ from ebbtide.vocabulary.workloads import (
     PlannedNight,
     RayPolicy,
     Sleep,
+    SleepWhen,
     Wake,
-    When,
     WorkloadsConfig,
     dump_sleep,
     sleep_of,
@@ -86,11 +86,11 @@ def test_what_cannot_be_carried_out_is_refused(text: str) -> None:
 
 
 def test_a_workload_without_the_annotation_never_sleeps() -> None:
-    assert sleep_of({}) == Sleep(when=When.NEVER)
+    assert sleep_of({}) == Sleep(when=SleepWhen.NEVER)
 
 
 def test_how_it_sleeps_is_read_as_it_was_written() -> None:
-    sleep = Sleep(when=When.OUTSIDE_HOURS, after=timedelta(minutes=5), wake=frozenset(Wake))
+    sleep = Sleep(when=SleepWhen.OUTSIDE_HOURS, after=timedelta(minutes=5), wake=frozenset(Wake))
 
     assert sleep_of({SLEEP: dump_sleep(sleep)}) == sleep
     assert json.loads(dump_sleep(sleep)) == {

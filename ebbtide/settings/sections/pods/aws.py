@@ -13,11 +13,11 @@ from enum import StrEnum
 from ipaddress import AddressValueError, IPv4Address
 from typing import Annotated, Any, ClassVar, TypeAlias, cast
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings, each_once
-from ebbtide.settings.sections.types import acted_on
+from ebbtide.settings.sections.grammar import choice, text, text_schema
 
 MOST_POLICIES = 10
 """Maximum managed policies of a role. Source: IAM quotas, the default."""
@@ -26,7 +26,7 @@ TRUSTED = "pods.eks.amazonaws.com"
 
 _BUCKET = r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$"
 _QUEUE = r"^([A-Za-z0-9_-]{1,80}|[A-Za-z0-9_-]{1,75}\.fifo)$"
-# Of both the name alone has a limit, and not the path before it. Source: "IAM and AWS STS quotas".
+# In both, only the name has a limit, not the path before it. Source: "IAM and AWS STS quotas".
 _POLICY = r"^arn:aws:iam::(aws|[0-9]{12}):policy/([\w+=,.@/-]+/)?[\w+=,.@-]{1,128}$"
 _ROLE = r"^arn:aws:iam::[0-9]{12}:role/([\w+=,.@/-]+/)?[\w+=,.@-]{1,64}$"
 
@@ -78,7 +78,7 @@ QUEUE_ACTIONS: Mapping[QueueAccess, tuple[str, ...]] = {
     QueueAccess.RECEIVE: (*_FIND, *_RECEIVE),
     QueueAccess.BOTH: (*_FIND, *_RECEIVE, *_SEND),
 }
-"""Receiving includes deleting and delaying received messages, which completes them, but not purging."""
+"""Receiving includes deleting received messages, which completes them, and delaying them, but not purging."""
 
 
 def parse_bucket(value: object) -> str:
@@ -88,7 +88,7 @@ def parse_bucket(value: object) -> str:
         expected = "the name of an S3 bucket: 3 to 63 lower-case letters, digits, dots and hyphens"
         raise wanted("bucket.form", expected, found=repr(value), example="acme-data", hint=_bucket_hint(name))
     if name.startswith(_RESERVED_BEGINNINGS) or name.endswith(_RESERVED_ENDS):
-        hint = "S3 keeps it for access points, directory buckets and the like; for those take policies"
+        hint = "S3 reserves it for access points, directory buckets and the like; use policies for those"
         raise wanted("bucket.reserved", "the name of an ordinary bucket", found=repr(name), hint=hint)
     return name
 
@@ -108,7 +108,7 @@ def parse_sqs_queue(value: object) -> str:
     """Accept the name of an SQS queue in the stack's account and region."""
     if not isinstance(value, str) or re.fullmatch(_QUEUE, value) is None:
         expected = "the name of an SQS queue of the stack's account and region, at most 80 letters, digits, - and _"
-        raise wanted("sqs-queue.form", expected, found=repr(value), example="uploads", hint="of a FIFO one with .fifo")
+        raise wanted("sqs-queue.form", expected, found=repr(value), example="uploads", hint="a FIFO queue with .fifo")
     return value
 
 
@@ -124,17 +124,9 @@ def parse_policy(value: object) -> str:
     return value
 
 
-def parse_role(value: object) -> str:
-    """Accept the ARN of an existing role."""
-    if not isinstance(value, str) or re.fullmatch(_ROLE, value) is None or "/aws-service-role/" in value:
-        expected = f"the ARN of an IAM role of the stack's account, whose trust policy lets {TRUSTED} take it"
-        raise wanted("aws-role.form", expected, example="arn:aws:iam::123456789012:role/api")
-    return value
-
-
 def _few_policies(policies: tuple[str, ...]) -> tuple[str, ...]:
     if len(policies) > MOST_POLICIES:
-        expected = f"at most {MOST_POLICIES} policies, which is what a role takes"
+        expected = f"at most {MOST_POLICIES} policies, the limit of a role"
         raise wanted("aws-policies.too-many", expected, found=f"{len(policies)} policies")
     return policies
 
@@ -157,16 +149,19 @@ def _not_empty(value: Any) -> Any:
     return value
 
 
-Bucket: TypeAlias = Annotated[
-    str, BeforeValidator(parse_bucket), WithJsonSchema({"type": "string", "pattern": _BUCKET})
+Bucket: TypeAlias = Annotated[str, BeforeValidator(parse_bucket), text_schema(_BUCKET)]
+SqsQueue: TypeAlias = Annotated[str, BeforeValidator(parse_sqs_queue), text_schema(_QUEUE)]
+PolicyArn: TypeAlias = Annotated[str, BeforeValidator(parse_policy), text_schema(_POLICY)]
+RoleArn: TypeAlias = Annotated[
+    str,
+    *text(
+        _ROLE,
+        "aws-role.form",
+        f"the ARN of an IAM role of the stack's account, whose trust policy lets {TRUSTED} assume it",
+        "arn:aws:iam::123456789012:role/api",
+        unless=".*/aws-service-role/.*",
+    ),
 ]
-SqsQueue: TypeAlias = Annotated[
-    str, BeforeValidator(parse_sqs_queue), WithJsonSchema({"type": "string", "pattern": _QUEUE})
-]
-PolicyArn: TypeAlias = Annotated[
-    str, BeforeValidator(parse_policy), WithJsonSchema({"type": "string", "pattern": _POLICY})
-]
-RoleArn: TypeAlias = Annotated[str, BeforeValidator(parse_role), WithJsonSchema({"type": "string", "pattern": _ROLE})]
 
 
 class AwsRights(Settings):
@@ -174,13 +169,13 @@ class AwsRights(Settings):
 
     checks: ClassVar[tuple[Check, ...]] = (Check(("role", "buckets", "queues", "policies"), _role_alone),)
 
-    buckets: dict[Bucket, Annotated[BucketAccess, *acted_on(*BucketAccess, planned={})]] = Field(
+    buckets: dict[Bucket, Annotated[BucketAccess, *choice(*BucketAccess, planned={})]] = Field(
         default={},
         description="S3 buckets: read gets and lists objects; write only puts them; read-write-delete, for "
         "checkpoints, allows all three",
         examples=["{ acme-data: read, acme-results: write }"],
     )
-    queues: dict[SqsQueue, Annotated[QueueAccess, *acted_on(*QueueAccess, planned={})]] = Field(
+    queues: dict[SqsQueue, Annotated[QueueAccess, *choice(*QueueAccess, planned={})]] = Field(
         default={},
         description="SQS queues of the stack's account and region: send, receive (which includes deleting "
         "processed messages) or both",

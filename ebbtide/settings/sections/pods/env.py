@@ -3,11 +3,12 @@
 import re
 from typing import Annotated, Any, ClassVar, TypeAlias
 
-from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema
 
 from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings
+from ebbtide.settings.sections.grammar import exactly_one, text
 
 ENV_NAME = r"^[-._a-zA-Z][-._a-zA-Z0-9]*$"
 """Source: Kubernetes, IsEnvVarName in k8s.io/apimachinery/pkg/util/validation."""
@@ -29,27 +30,6 @@ FIELDS = (
 _KEYED_FIELD = re.compile(r"metadata\.(labels|annotations)\['[-._/a-zA-Z0-9]+'\]")
 
 
-def _env_name(value: object) -> str:
-    if not isinstance(value, str) or re.fullmatch(ENV_NAME, value) is None:
-        expected = "the name of a variable: letters, digits, _, - and ., not beginning with a digit"
-        raise wanted("env.name", expected, example="LOG_LEVEL")
-    return value
-
-
-def _object_name(value: object) -> str:
-    if not isinstance(value, str) or re.fullmatch(OBJECT_NAME, value) is None:
-        expected = "the name of an object: lower-case letters, digits, - and ., at most 253"
-        raise wanted("object.name", expected, example="db-login")
-    return value
-
-
-def _data_key(value: object) -> str:
-    if not isinstance(value, str) or re.fullmatch(DATA_KEY, value) is None or value in (".", ".."):
-        expected = "a key: letters, digits, -, _ and ., at most 253"
-        raise wanted("object.key", expected, example="password")
-    return value
-
-
 def _field(value: object) -> str:
     if not isinstance(value, str) or (value not in FIELDS and _KEYED_FIELD.fullmatch(value) is None):
         expected = (
@@ -59,26 +39,27 @@ def _field(value: object) -> str:
     return value
 
 
-EnvName: TypeAlias = Annotated[str, BeforeValidator(_env_name), WithJsonSchema({"type": "string", "pattern": ENV_NAME})]
-ObjectName: TypeAlias = Annotated[
-    str, BeforeValidator(_object_name), WithJsonSchema({"type": "string", "pattern": OBJECT_NAME})
+EnvName: TypeAlias = Annotated[
+    str,
+    *text(
+        ENV_NAME,
+        "env.name",
+        "the name of a variable: letters, digits, _, - and ., not beginning with a digit",
+        "LOG_LEVEL",
+    ),
 ]
-DataKey: TypeAlias = Annotated[str, BeforeValidator(_data_key), WithJsonSchema({"type": "string", "pattern": DATA_KEY})]
-
-
-def one_kind(expected: str, example: str, **kinds: object) -> None:
-    """Refuse none or several of the keys that decide the kind."""
-    present = [key for key, value in kinds.items() if value is not None]
-    if len(present) != 1:
-        actual = " and ".join(present) or "none of them"
-        raise wanted(
-            "kind.exactly-one", f"exactly one of {', '.join(kinds)} for {expected}", found=actual, example=example
-        )
-
-
-def _one_source(value: object, secret: object, config_map: object, field: object) -> None:
-    example = "{ secret: db-login, key: password }"
-    one_kind("a variable", example, value=value, secret=secret, configMap=config_map, field=field)
+ObjectName: TypeAlias = Annotated[
+    str,
+    *text(
+        OBJECT_NAME,
+        "object.name",
+        "the name of an object: lower-case letters, digits, - and ., at most 253",
+        "db-login",
+    ),
+]
+DataKey: TypeAlias = Annotated[
+    str, *text(DATA_KEY, "object.key", "a key: letters, digits, -, _ and ., at most 253", "password", unless=r"\.\.?")
+]
 
 
 def _key_belongs(secret: object, config_map: object, key: object) -> None:
@@ -94,7 +75,9 @@ class EnvVariable(Settings):
     """One variable: its value, or a reference to it."""
 
     checks: ClassVar[tuple[Check, ...]] = (
-        Check(("value", "secret", "config_map", "field"), _one_source),
+        exactly_one(
+            "value", "secret", "configMap", "field", of="a variable", example="{ secret: db-login, key: password }"
+        ),
         Check(("secret", "config_map", "key"), _key_belongs),
     )
 
@@ -114,18 +97,16 @@ class EnvVariable(Settings):
     @classmethod
     def _text_alone(cls, value: Any) -> Any:
         if isinstance(value, bool | int | float):
-            raise wanted("env.not-text", "text, since a variable is nothing else", example='"8080"', hint="quote it")
+            raise wanted("env.not-text", "text, since variables are always text", example='"8080"', hint="quote it")
         return {"value": value} if isinstance(value, str) else value
-
-
-def _one_object(secret: object, config_map: object) -> None:
-    one_kind("a set of variables", "{ secret: db-login }", secret=secret, configMap=config_map)
 
 
 class EnvSource(Settings):
     """All keys of a Secret or a ConfigMap as variables."""
 
-    checks: ClassVar[tuple[Check, ...]] = (Check(("secret", "config_map"), _one_object),)
+    checks: ClassVar[tuple[Check, ...]] = (
+        exactly_one("secret", "configMap", of="a set of variables", example="{ secret: db-login }"),
+    )
 
     secret: ObjectName | None = Field(default=None, description="a Secret, by name", examples=["db-login"])
     config_map: ObjectName | None = Field(default=None, description="a ConfigMap, by name", examples=["api-flags"])

@@ -2,8 +2,8 @@
 
 Such a workload has its own namespace, where its permissions end. Some are refused even there, since they would undo the
 stack's promises: budgets, scales, accounts and roles, network policies, and unnamed Secrets. Pods that last and scale
-belong in the stack file, which sets category and budget: of Kubernetes' own kinds the lasting ones are known; of other
-kinds only those that are known to end may be written.
+belong in the stack file, which sets category and budget: among Kubernetes' own kinds the lasting ones are known; other
+kinds may be written only if they are known to end.
 
 A right to create pods includes every account and every Secret of the namespace, so the namespace holds nothing else.
 """
@@ -16,15 +16,16 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings
+from ebbtide.settings.sections.grammar import text, text_schema
 
 OWN_NAMESPACE_PREFIX = "ebbtide-"
 
 _VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 _READING = ("get", "list", "watch")
 _GAINING: Mapping[str, str] = {
-    "*": "every verb holds those that gain further rights; name the ones that are needed",
-    **dict.fromkeys(("escalate", "bind"), "with it the workload gives itself any right"),
-    "impersonate": "with it the workload acts as anybody",
+    "*": "every verb includes those that gain further rights; name the ones that are needed",
+    **dict.fromkeys(("escalate", "bind"), "with it the workload could give itself any right"),
+    "impersonate": "with it the workload could act as any user",
 }
 
 _GROUP = r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?)?$"
@@ -32,21 +33,21 @@ _RESOURCE = r"^[a-z][a-z0-9]*(/[a-z]+)?$"
 _OBJECT = r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$"
 
 _GROUPS_REFUSED: Mapping[str, str] = {
-    "*": "every group holds budgets and roles; name the ones that are needed",
-    "policy": "budgets are Ebbtide's: who opens one may evict what holds somebody's work",
-    "rbac.authorization.k8s.io": "who writes roles has every right",
-    "admissionregistration.k8s.io": "admission is what holds this workload to its limits",
-    "authentication.k8s.io": "who makes tokens is anybody",
-    "autoscaling": "replicasOwner in the stack file says who scales a workload",
+    "*": "every group includes budgets and roles; name the ones that are needed",
+    "policy": "budgets are Ebbtide's: an open budget allows evictions of pods with unfinished work",
+    "rbac.authorization.k8s.io": "a workload that writes roles has every right",
+    "admissionregistration.k8s.io": "admission enforces this workload's limits",
+    "authentication.k8s.io": "a workload that creates tokens can act as any user",
+    "autoscaling": "replicasOwner in the stack file sets who scales a workload",
 }
 _RESOURCES_REFUSED: Mapping[str, str] = {
     "pods/eviction": "evictions are for drains, and budgets decide them",
-    "serviceaccounts": "an account is what rights hang on",
-    "serviceaccounts/token": "who makes tokens is anybody",
-    "networkpolicies": "the walls of the namespace are Ebbtide's",
-    "poddisruptionbudgets": "budgets are Ebbtide's: who opens one may evict what holds somebody's work",
-    **dict.fromkeys(("bindings", "pods/binding"), "the node of a pod is the scheduler's choice"),
-    **dict.fromkeys(("roles", "rolebindings"), "who writes roles has every right"),
+    "serviceaccounts": "rights are bound to accounts",
+    "serviceaccounts/token": "a workload that creates tokens can act as any account",
+    "networkpolicies": "the network policies of the namespace are Ebbtide's",
+    "poddisruptionbudgets": "budgets are Ebbtide's: an open budget allows evictions of pods with unfinished work",
+    **dict.fromkeys(("bindings", "pods/binding"), "the scheduler chooses a pod's node"),
+    **dict.fromkeys(("roles", "rolebindings"), "a workload that writes roles has every right"),
 }
 _LASTING: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(
@@ -99,10 +100,10 @@ def parse_resource(value: object) -> str:
     expected = "a resource in the plural, as kubectl api-resources lists it"
     text = value if isinstance(value, str) else ""
     if "*" in text:
-        hint = "every resource holds Secrets and scales; name the ones that are needed"
+        hint = "every resource includes Secrets and scales; name the ones that are needed"
         raise wanted("api-resource.refused", expected, example="pods", hint=hint)
     if text.endswith("/scale"):
-        hint = "how many pods there are is decided by the stack file, the controller or an HPA"
+        hint = "the stack file, the controller or an HPA decides the number of pods"
         raise wanted("api-resource.refused", expected, example="pods", hint=hint)
     if text in _RESOURCES_REFUSED:
         raise wanted("api-resource.refused", expected, example="pods", hint=_RESOURCES_REFUSED[text])
@@ -111,33 +112,31 @@ def parse_resource(value: object) -> str:
     return text
 
 
-def parse_object_name(value: object) -> str:
-    if not isinstance(value, str) or re.fullmatch(_OBJECT, value) is None:
-        raise wanted("object-name.form", "the name of an object", example="hub-state")
-    return value
-
-
 def parse_account(value: object) -> str:
     """Accept the name of an existing ServiceAccount."""
-    expected = "the name of a ServiceAccount that is there in the pod's namespace"
+    expected = "the name of an existing ServiceAccount in the pod's namespace"
     if not isinstance(value, str) or re.fullmatch(_OBJECT, value) is None:
         raise wanted("service-account.form", expected, example="reports")
     if value == "default" or value.startswith(OWN_NAMESPACE_PREFIX):
-        hint = "what the default account may do, every pod may" if value == "default" else "this one is Ebbtide's own"
+        hint = (
+            "every pod without its own account runs as the default account"
+            if value == "default"
+            else "this one is Ebbtide's own"
+        )
         raise wanted("service-account.refused", expected, example="reports", hint=hint)
     return value
 
 
 def _secrets_by_name(resources: Sequence[str], names: Sequence[str]) -> None:
     if "secrets" in resources and not names:
-        expected = "the names of the Secrets: without them the rule reaches all that are there"
+        expected = "the names of the Secrets: without them the rule covers all in the namespace"
         raise wanted("secrets.without-names", expected, found="none", example="[hub-state]", at="names")
 
 
 def _names_can_be_compared(verbs: Sequence[str], names: Sequence[str]) -> None:
     unnamed = [verb for verb in ("create", "deletecollection") if verb in verbs]
     if names and unnamed:
-        expected = "verbs on objects that have a name when they are asked for"
+        expected = "verbs whose requests name an object"
         hint = (
             f"the API server grants {unnamed[0]} without a name, so the name would have no effect; give it its own rule"
         )
@@ -150,10 +149,10 @@ def _lasting_is_in_the_file(groups: Sequence[str], resources: Sequence[str], ver
     pairs = [(group, resource) for group in groups for resource in resources if _may_last(group, resource)]
     if writing and pairs:
         group, resource = pairs[0]
-        hint = "what lasts belongs under ebbtide:workloads, where it has a category and a budget"
+        hint = "pods that last belong under ebbtide:workloads, where they have a category and a budget"
         if group not in _LASTING:
             kinds = ", ".join(sorted(_ENDING.get(group, ())))
-            hint = f"of {group} this is known to end: {kinds or 'nothing'}; {hint}. Give another a Role of your own"
+            hint = f"kinds of {group} known to end: {kinds or 'none'}; {hint}. Give others your own Role"
         expected = f"only reading for {resource}{f' of {group}' if group else ''}: get, list, watch"
         raise wanted("verb.on-lasting", expected, found=writing[0], example="get", hint=hint, at="verbs")
 
@@ -164,18 +163,10 @@ def _may_last(group: str, resource: str) -> bool:
 
 
 Verb: TypeAlias = Annotated[str, BeforeValidator(parse_verb), WithJsonSchema({"type": "string", "enum": list(_VERBS)})]
-ApiGroup: TypeAlias = Annotated[
-    str, BeforeValidator(parse_group), WithJsonSchema({"type": "string", "pattern": _GROUP})
-]
-ApiResource: TypeAlias = Annotated[
-    str, BeforeValidator(parse_resource), WithJsonSchema({"type": "string", "pattern": _RESOURCE})
-]
-ObjectName: TypeAlias = Annotated[
-    str, BeforeValidator(parse_object_name), WithJsonSchema({"type": "string", "pattern": _OBJECT})
-]
-AccountName: TypeAlias = Annotated[
-    str, BeforeValidator(parse_account), WithJsonSchema({"type": "string", "pattern": _OBJECT})
-]
+ApiGroup: TypeAlias = Annotated[str, BeforeValidator(parse_group), text_schema(_GROUP)]
+ApiResource: TypeAlias = Annotated[str, BeforeValidator(parse_resource), text_schema(_RESOURCE)]
+ObjectName: TypeAlias = Annotated[str, *text(_OBJECT, "object-name.form", "the name of an object", "hub-state")]
+AccountName: TypeAlias = Annotated[str, BeforeValidator(parse_account), text_schema(_OBJECT)]
 
 
 class RightsRule(Settings):

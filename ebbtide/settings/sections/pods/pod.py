@@ -13,8 +13,9 @@ from pydantic_core import CoreSchema
 from ebbtide.provisioning_labels import SAFE_TO_EVICT, Architecture
 from ebbtide.settings.file.problems import value_at, wanted
 from ebbtide.settings.sections.checked import Check, Settings
+from ebbtide.settings.sections.grammar import not_both, text_schema
 from ebbtide.settings.sections.owned import Owned
-from ebbtide.settings.sections.pods.aws import AwsRights, GivenAwsRights
+from ebbtide.settings.sections.pods.aws import GivenAwsRights
 from ebbtide.settings.sections.pods.env import EnvName, EnvSource, EnvVariable
 from ebbtide.settings.sections.pods.kubernetes import AccountName
 from ebbtide.settings.sections.pods.probes import PortName, PortNumber, Probes, ports_once, probes_have_ports
@@ -26,7 +27,7 @@ _LABEL_KEY = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-._A-Za-z0-
 _LABEL_VALUE = r"^([A-Za-z0-9]([-._A-Za-z0-9]{0,61}[A-Za-z0-9])?)?$"
 _OURS = ("app.kubernetes.io/name",)
 _PROMISED = {
-    SAFE_TO_EVICT: "the budget says when a pod may be evicted, for the autoscaler and all other clients",
+    SAFE_TO_EVICT: "the budget decides when a pod may be evicted, for the autoscaler and all other clients",
     "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes": "Ebbtide writes it for the scratch volumes",
     "controller.kubernetes.io/pod-deletion-cost": "the controller marks idle workers with it",
 }
@@ -37,7 +38,7 @@ _OTHER_NAMES = {
 }
 
 INGRESS = "ingress"
-_READ_BY_CONTROLLERS = (INGRESS, "sleep")  # keys of the certificate of an Ingress and of the token of a hub
+_READ_BY_CONTROLLERS = (INGRESS, "sleep")  # keys with an Ingress's certificate and a hub's token
 
 
 def _architecture(value: object) -> object:
@@ -52,7 +53,7 @@ def _architecture(value: object) -> object:
 
 def _label_key(value: object) -> str:
     if not isinstance(value, str) or re.fullmatch(_LABEL_KEY, value) is None:
-        raise wanted("label.key", "the key of a label, as Kubernetes takes it", example="team")
+        raise wanted("label.key", "the key of a label, as Kubernetes accepts it", example="team")
     if value.startswith(PREFIX) or value in _OURS:
         raise wanted("label.ours", "a key that is not Ebbtide's: its labels say how a pod may be moved", example="team")
     if value in _PROMISED:
@@ -68,10 +69,8 @@ def _label_value(value: object) -> str:
 
 
 _Key = BeforeValidator(_label_key)
-LabelKey: TypeAlias = Annotated[str, _Key, WithJsonSchema({"type": "string", "pattern": _LABEL_KEY})]
-LabelValue: TypeAlias = Annotated[
-    str, BeforeValidator(_label_value), WithJsonSchema({"type": "string", "pattern": _LABEL_VALUE})
-]
+LabelKey: TypeAlias = Annotated[str, _Key, text_schema(_LABEL_KEY)]
+LabelValue: TypeAlias = Annotated[str, BeforeValidator(_label_value), text_schema(_LABEL_VALUE)]
 
 
 _DNS_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
@@ -99,7 +98,7 @@ def _memory_is_nvidia(resource: str, memory: int | None) -> None:
     if memory is not None and resource != GPU_RESOURCE:
         expected = f"memory with {GPU_RESOURCE} only: nodes have no label with the memory of other GPUs"
         raise wanted(
-            "gpu.memory-untold", expected, found=resource, hint="the name of a slice says its memory", at="memory"
+            "gpu.memory-untold", expected, found=resource, hint="the name of a slice includes its memory", at="memory"
         )
 
 
@@ -112,9 +111,7 @@ class Gpu(Settings):
     )
 
     count: Count = Field(default=1, description="number of GPUs; short form: only the number", examples=["2"])
-    resource: Annotated[
-        str, BeforeValidator(_extended_resource), WithJsonSchema({"type": "string", "pattern": _EXTENDED_RESOURCE})
-    ] = Field(
+    resource: Annotated[str, BeforeValidator(_extended_resource), text_schema(_EXTENDED_RESOURCE)] = Field(
         default=GPU_RESOURCE,
         description="resource name of the device plugin; other names only on an existing cluster",
         examples=["nvidia.com/mig-1g.10gb"],
@@ -130,7 +127,7 @@ class Gpu(Settings):
     @model_validator(mode="before")
     @classmethod
     def _count_alone(cls, value: Any) -> Any:
-        """Parsed here, so that a fault of a plain number is located at `gpu` and not at a key that the file does not
+        """Parse a plain number here, so that its fault is located at `gpu` and not at a key that the file does not
         have.
         """
         complete = isinstance(value, Mapping | Gpu)
@@ -157,7 +154,7 @@ class Limits(Settings):
 def _shm_within_memory(shm: int | None, memory: int, limits: Limits) -> None:
     most = limits.memory or memory
     if shm is not None and shm > most:
-        expected = f"at most the memory that the pod may take, {most}Mi: what lies in shared memory counts as memory"
+        expected = f"at most the memory that the pod may take, {most}Mi: shared memory counts as memory"
         raise wanted("shm.above-memory", expected, found=f"{shm}Mi", example="1Gi", at="shm")
 
 
@@ -170,14 +167,14 @@ def _limits_above_requests(cpu: int, memory: int, limits: Limits) -> None:
             )
 
 
-def _one_account(aws: AwsRights | None, service_account: str | None) -> None:
-    if aws is not None and service_account is not None:
-        expected = "aws, which makes an account for the pod, or serviceAccount, which names one of others"
-        raise wanted("service-account.second", expected, found="both", at="serviceAccount")
+def one_account(rights: str) -> Check:
+    """Refuse a service account beside the key of rights, for which the pod gets an account of its own."""
+    expected = f"{rights}, which creates an account for the pod, or serviceAccount, which names an existing one"
+    return not_both(rights, "serviceAccount", "service-account.second", expected)
 
 
 class PodSettings(Settings):
-    """One pod: its main container, what it asks for and what it is given."""
+    """One pod: its main container, requests, environment, volumes and permissions."""
 
     checks: ClassVar[tuple[Check, ...]] = (
         Check(("ports",), ports_once),
@@ -185,7 +182,7 @@ class PodSettings(Settings):
         Check(("volumes", "shm"), mounted_once),
         Check(("shm", "memory", "limits"), _shm_within_memory),
         Check(("cpu", "memory", "limits"), _limits_above_requests),
-        Check(("aws", "service_account"), _one_account),
+        one_account("aws"),
     )
 
     image: Image = Field(description="container image", examples=["registry.example.com/ml/api:1.4.2"])
@@ -282,7 +279,7 @@ class PodSettings(Settings):
         "tolerations, CSI volumes; Ebbtide refuses fields that would break its promises",
         examples=["{ hostAliases: [{ ip: 10.0.0.9, hostnames: [licences.example.com] }] }"],
     )
-    """An editor's schema takes any mapping: all of a PodSpec would be larger than the rest of it. `check` knows."""
+    """The editor's schema accepts any mapping: a full PodSpec would be larger than the rest of it. `check` knows it."""
 
     def secret_references(self) -> Iterator[tuple[tuple[str | int, ...], str, str | None]]:
         """Yield location, name of the Secret, and key; None for all keys."""
@@ -340,7 +337,7 @@ def _metrics_have_a_port(metrics: str | None, ports: Mapping[str, int]) -> None:
 
 
 class ScrapedPodSettings(Owned, PodSettings):
-    """A pod that runs until somebody ends it, so that Prometheus can look at it."""
+    """A pod that runs until it is stopped, so that Prometheus can scrape it."""
 
     checks: ClassVar[tuple[Check, ...]] = (*PodSettings.checks, Check(("metrics", "ports"), _metrics_have_a_port))
 

@@ -14,19 +14,12 @@ from pydantic_core import PydanticCustomError
 
 from ebbtide.settings.file.problems import all_of, wanted
 from ebbtide.settings.sections.checked import Check, Settings
-from ebbtide.settings.sections.pods.env import one_kind
+from ebbtide.settings.sections.grammar import exactly_one, only_with, text
 from ebbtide.settings.sections.types import Positive, PositiveDuration, Word
 
 PORT_NAME = r"^(?=.*[a-z])(?!.*--)[a-z0-9]([a-z0-9-]{0,13}[a-z0-9])?$"
 """Source: Kubernetes, IsValidPortName in k8s.io/apimachinery/pkg/util/validation."""
 _MOST = 65535
-
-
-def _port_name(value: object) -> str:
-    if not isinstance(value, str) or re.fullmatch(PORT_NAME, value) is None:
-        expected = "the name of a port: at most 15 lower-case letters, digits and single hyphens, at least one letter"
-        raise wanted("port.name", expected, example="http")
-    return value
 
 
 def _port(value: object) -> str | int:
@@ -38,7 +31,13 @@ def _port(value: object) -> str | int:
 
 
 PortName: TypeAlias = Annotated[
-    str, BeforeValidator(_port_name), WithJsonSchema({"type": "string", "pattern": PORT_NAME})
+    str,
+    *text(
+        PORT_NAME,
+        "port.name",
+        "the name of a port: at most 15 lower-case letters, digits and single hyphens, at least one letter",
+        "http",
+    ),
 ]
 PortNumber: TypeAlias = Annotated[int, Strict(), Field(ge=1, le=_MOST)]
 PortReference: TypeAlias = Annotated[
@@ -54,23 +53,9 @@ def _path(value: object) -> str:
     return value
 
 
-def _one_way(http: object, tcp: object, grpc: object, command: object) -> None:
-    one_kind("a probe", "{ http: /healthz, port: http }", http=http, tcp=tcp, grpc=grpc, exec=command)
-
-
-def _port_of_http(http: object, port: object) -> None:
-    if port is not None and http is None:
-        raise wanted("probe.stray-port", "port only with http", example="{ tcp: http } or { grpc: 9000 }", at="port")
-
-
-def _service_of_grpc(grpc: object, service: object) -> None:
-    if service is not None and grpc is None:
-        raise wanted("probe.stray-service", "service only with grpc", example="{ grpc: 9000 }", at="service")
-
-
 def _timeout_within_period(every: timedelta, timeout: timedelta) -> None:
     if timeout > every:
-        expected = "at most `every`: a probe that is still out when the next one begins says nothing in time"
+        expected = "at most `every`: a probe must end before the next one begins"
         raise wanted("probe.timeout", expected, found=f"{timeout.total_seconds():g}s", example="1s", at="timeout")
 
 
@@ -78,9 +63,9 @@ class Probe(Settings):
     """A probe of a container by the kubelet."""
 
     checks: ClassVar[tuple[Check, ...]] = (
-        Check(("http", "tcp", "grpc", "exec"), _one_way),
-        Check(("http", "port"), _port_of_http),
-        Check(("grpc", "service"), _service_of_grpc),
+        exactly_one("http", "tcp", "grpc", "exec", of="a probe", example="{ http: /healthz, port: http }"),
+        only_with("port", "http", code="probe.stray-port", example="{ tcp: http } or { grpc: 9000 }"),
+        only_with("service", "grpc", code="probe.stray-service", example="{ grpc: 9000 }"),
         Check(("every", "timeout"), _timeout_within_period),
     )
 

@@ -13,29 +13,21 @@ from pydantic import BeforeValidator, Field, PlainSerializer, Strict, WithJsonSc
 
 from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings
-from ebbtide.settings.sections.pods.env import DataKey, ObjectName, one_kind
+from ebbtide.settings.sections.grammar import exactly_one, only_with, text, text_schema
+from ebbtide.settings.sections.pods.env import DataKey, ObjectName
 from ebbtide.settings.sections.types import Mebibytes
-from ebbtide.units.durations import format_duration
+from ebbtide.text.durations import format_duration
 
 VOLUME_NAME = r"^(?!ebbtide-)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 MOUNT_PATH = r"^/[^:,\s]*$"
 MOST_BYTES = 2**20
-"""Maximum of all files of a volume. Source: Kubernetes, ValidateConfigMap: MaxSecretSize."""
+"""Maximum bytes of all files of a volume. Source: Kubernetes, ValidateConfigMap: MaxSecretSize."""
 SHM = "shm"
 SHM_PATH = "/dev/shm"
 """Mount path of the volume for shared memory, where programs expect it."""
 SNAPSHOT_INTERVALS = {f"{hours}h": timedelta(hours=hours) for hours in (1, 2, 3, 4, 6, 8, 12, 24)}
 MOST_SNAPSHOTS = 1000
 """Maximum of Data Lifecycle Manager. Source: its API, CreateRule and RetainRule."""
-
-
-def _volume_name(value: object) -> str:
-    if not isinstance(value, str) or re.fullmatch(VOLUME_NAME, value) is None or value == SHM:
-        expected = (
-            f"the name of a volume: lower-case letters, digits and hyphens, not {SHM}, not beginning with ebbtide-"
-        )
-        raise wanted("volume.name", expected, example="data")
-    return value
 
 
 def _mount_path(value: object) -> str:
@@ -73,11 +65,16 @@ def _number_kept(value: object) -> int:
 
 
 VolumeName: TypeAlias = Annotated[
-    str, BeforeValidator(_volume_name), WithJsonSchema({"type": "string", "pattern": VOLUME_NAME})
+    str,
+    *text(
+        VOLUME_NAME,
+        "volume.name",
+        f"the name of a volume: lower-case letters, digits and hyphens, not {SHM}, not beginning with ebbtide-",
+        "data",
+        unless=SHM,
+    ),
 ]
-MountPath: TypeAlias = Annotated[
-    str, BeforeValidator(_mount_path), WithJsonSchema({"type": "string", "pattern": MOUNT_PATH})
-]
+MountPath: TypeAlias = Annotated[str, BeforeValidator(_mount_path), text_schema(MOUNT_PATH)]
 FileText: TypeAlias = Annotated[
     str,
     BeforeValidator(_text),
@@ -99,44 +96,9 @@ FileText: TypeAlias = Annotated[
 ]
 
 
-def _one_kind(
-    scratch: object, per_pod: object, claim: object, files: object, secret: object, config_map: object
-) -> None:
-    one_kind(
-        "a volume",
-        "{ scratch: 10Gi, at: /scratch }",
-        scratch=scratch,
-        perPod=per_pod,
-        claim=claim,
-        files=files,
-        secret=secret,
-        configMap=config_map,
-    )
-
-
-def _class_of_per_pod(per_pod: object, storage_class: object) -> None:
-    if storage_class is not None and per_pod is None:
-        example = "{ perPod: 100Gi, class: gp3, at: /data }"
-        raise wanted("volume.stray-key", "class only with perPod", example=example, at="class")
-
-
-def _shared_of_claim(claim: object, shared: object) -> None:
-    if shared is not None and claim is None:
-        raise wanted(
-            "volume.stray-key", "shared only with claim", example="{ claim: models-efs, at: /models }", at="shared"
-        )
-
-
-def _snapshots_of_per_pod(per_pod: object, storage_class: object, snapshots: object) -> None:
-    if snapshots is None:
-        return
-    if per_pod is None:
-        example = "{ perPod: 100Gi, at: /data, snapshots: { every: 24h, keep: 7 } }"
-        raise wanted("volume.stray-key", "snapshots only with perPod", example=example, at="snapshots")
-    if storage_class is not None:
-        expected = (
-            "snapshots without class: they are taken of disks with a tag that only Ebbtide's own class gives them"
-        )
+def _snapshots_have_our_class(per_pod: object, storage_class: object, snapshots: object) -> None:
+    if snapshots is not None and per_pod is not None and storage_class is not None:
+        expected = "snapshots without class: they need disks with a tag that only Ebbtide's own class sets"
         raise wanted("snapshots.named-class", expected, found=f"class: {storage_class}", at="snapshots")
 
 
@@ -182,14 +144,24 @@ class Snapshots(Settings):
     ] = Field(description="number of snapshots to keep of each disk", examples=["7"])
 
 
+_KINDS = ("scratch", "perPod", "claim", "files", "secret", "configMap")
+_STRAY = "volume.stray-key"
+
+
 class Volume(Settings):
     """One volume of a pod and its mount path."""
 
     checks: ClassVar[tuple[Check, ...]] = (
-        Check(("scratch", "per_pod", "claim", "files", "secret", "config_map"), _one_kind),
-        Check(("per_pod", "class_"), _class_of_per_pod),
-        Check(("claim", "shared"), _shared_of_claim),
-        Check(("per_pod", "class_", "snapshots"), _snapshots_of_per_pod),
+        exactly_one(*_KINDS, of="a volume", example="{ scratch: 10Gi, at: /scratch }"),
+        only_with("class", "perPod", code=_STRAY, example="{ perPod: 100Gi, class: gp3, at: /data }"),
+        only_with("shared", "claim", code=_STRAY, example="{ claim: models-efs, at: /models }"),
+        only_with(
+            "snapshots",
+            "perPod",
+            code=_STRAY,
+            example="{ perPod: 100Gi, at: /data, snapshots: { every: 24h, keep: 7 } }",
+        ),
+        Check(("per_pod", "class_", "snapshots"), _snapshots_have_our_class),
         Check(("read_only", "scratch", "per_pod"), _writable_kind),
         Check(("files",), _files_fit),
     )
@@ -248,7 +220,7 @@ def mounted_once(volumes: Mapping[str, Volume], shm: int | None) -> None:
             raise wanted(
                 "volume.path-twice",
                 "a different path for each volume",
-                found=f"{volume.at}, where {first_name} is",
+                found=f"{volume.at}, where {first_name} is mounted",
                 example=f"/{name}",
                 at=("volumes", name, "at"),
             )
@@ -258,7 +230,7 @@ def one_node_for_one_pod(volumes: Mapping[str, Volume], *, pods: str) -> None:
     """A second pod would wait forever on any other node. `pods` names the key that allows a second one."""
     for name, volume in volumes.items():
         if volume.shared is False:
-            expected = f"true beside {pods}: a claim that is not shared reaches only pods of one node"
+            expected = f"true with {pods}: a claim that is not shared reaches only pods of one node"
             hint = "a disk for each pod: kind: stateful-set with perPod"
             at = ("volumes", name, "shared")
             raise wanted("volume.one-node", expected, found="false", example="true", hint=hint, at=at)
@@ -268,5 +240,5 @@ def no_claims(volumes: Mapping[str, Volume]) -> None:
     """Refuse claims for pods whose names change."""
     for name, volume in volumes.items():
         if volume.per_pod is not None:
-            expected = "no perPod for pods that come and go under new names: scratch, or a claim that all share"
+            expected = "no perPod for pods whose names change: scratch, or a claim that all share"
             raise wanted("volume.per-pod-kind", expected, example="scratch: 100Gi", at=("volumes", name, "perPod"))

@@ -1,17 +1,17 @@
 """Access to a Prometheus: headers, a token or another secret header, a private authority.
 
-Secrets are referred to. KEDA reads them through a TriggerAuthentication: on EKS in KEDA's namespace, which the stack
-creates, elsewhere in the services' namespace.
+Secret values are given by reference. KEDA reads them through a TriggerAuthentication: on EKS in KEDA's namespace, which
+the stack creates, elsewhere in the services' namespace.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, TypeAlias
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import Field
 
 from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings
+from ebbtide.settings.sections.grammar import not_both, text
 from ebbtide.settings.sections.pods.env import DataKey, ObjectName
 from ebbtide.settings.sections.serving.routes import HeaderName
 
@@ -20,14 +20,10 @@ _VALUE = r"^[A-Za-z0-9]([A-Za-z0-9 ._:/@|+-]{0,254}[A-Za-z0-9])?$"
 _LOGINS = ("authorization", "cookie", "proxy-authorization")
 
 
-def _value(value: object) -> str:
-    if not isinstance(value, str) or re.fullmatch(_VALUE, value) is None:
-        expected = "a value of letters, digits, spaces and . _ : / @ | + -, at most 256 long"
-        raise wanted("headers.value", expected, example="acme")
-    return value
-
-
-HeaderText: TypeAlias = Annotated[str, BeforeValidator(_value), WithJsonSchema({"type": "string", "pattern": _VALUE})]
+HeaderText: TypeAlias = Annotated[
+    str,
+    *text(_VALUE, "headers.value", "a value of letters, digits, spaces and . _ : / @ | + -, at most 256 long", "acme"),
+]
 
 
 class SecretKey(Settings):
@@ -51,17 +47,11 @@ def _not_empty(*values: object) -> None:
         )
 
 
-def _one_login(token: object, header: object) -> None:
-    if token is not None and header is not None:
-        expected = "token or header: KEDA sends one of them"
-        raise wanted("serving.two-logins", expected, found="both", example="token alone", at="header")
-
-
 def logins_are_secret(headers: Mapping[str, str]) -> None:
     """The values of `headers` are in the stack file."""
     for name in headers:
         if name in _LOGINS:
-            expected = "headers that anybody may read; a login belongs into a Secret"
+            expected = "headers that anybody may read; a login belongs in a Secret"
             raise wanted("headers.login", expected, found=name, example="X-Scope-OrgID: acme", at=("headers", name))
 
 
@@ -70,7 +60,9 @@ class PrometheusAccess(Settings):
 
     checks: ClassVar[tuple[Check, ...]] = (
         Check(("headers", "token", "header", "authority"), _not_empty),
-        Check(("token", "header"), _one_login),
+        not_both(
+            "token", "header", "serving.two-logins", "token or header: KEDA sends one of them", example="only token"
+        ),
         Check(("headers",), logins_are_secret),
     )
 

@@ -10,10 +10,10 @@ from pydantic import AfterValidator, Field, Strict
 from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.entrance import Certificate, Source
+from ebbtide.settings.sections.grammar import choice, not_both
 from ebbtide.settings.sections.pods.env import ObjectName
 from ebbtide.settings.sections.serving.access import PrometheusAccess
-from ebbtide.settings.sections.types import acted_on
-from ebbtide.units.addresses import leads_to_itself
+from ebbtide.text.addresses import leads_to_itself
 
 GATEWAY = "ebbtide"
 """Name of the stack's Gateway, its class and its EnvoyProxy."""
@@ -53,12 +53,6 @@ def _address(value: str) -> str:
     return value.rstrip("/")
 
 
-def _one_end_of_tls(certificate: object, tls: object) -> None:
-    if certificate is not None and tls is not None:
-        expected = "certificate, where the load balancer ends TLS, or tls, where the gateway does"
-        raise wanted("serving.tls-twice", expected, found="both", at="tls")
-
-
 def _access_is_to_an_address(prometheus: str | None, access: PrometheusAccess | None) -> None:
     if access is None:
         return
@@ -75,7 +69,12 @@ class ServingSettings(Settings):
     """The gateway of this stack's services."""
 
     checks: ClassVar[tuple[Check, ...]] = (
-        Check(("certificate", "tls"), _one_end_of_tls),
+        not_both(
+            "certificate",
+            "tls",
+            "serving.tls-twice",
+            "certificate, with which the load balancer terminates TLS, or tls, with which the gateway does",
+        ),
         Check(("prometheus", "prometheus_access"), _access_is_to_an_address),
     )
 
@@ -107,7 +106,7 @@ class ServingSettings(Settings):
         description="on an existing cluster: the GatewayClass that serves the routes",
         examples=["eg"],
     )
-    implementation: Annotated[Implementation, *acted_on(*Implementation, planned={})] = Field(
+    implementation: Annotated[Implementation, *choice(*Implementation, planned={})] = Field(
         default=Implementation.ENVOY_GATEWAY,
         description="on an existing cluster: implementation of that class. With other there are routes, "
         "weights and timeouts, but no load-balancing policy and no counts at the gateway",

@@ -26,15 +26,17 @@ from promql_parser import (
     parse,
 )
 
+from ebbtide.text.one_line import collapsed
+
 LONGEST = 4_000
-"""Characters."""
+"""In characters."""
 
 _PICKS = ("topk", "bottomk", "limitk")
 _NAMES_VALUES = ("count_values", "limit_ratio")
 _ABSENT = ("absent", "absent_over_time")
 _LABELS = ("label_replace", "label_join", "info")
 _NEVER = (
-    (ValueType.Scalar, "a scalar, which is no vector: vector() makes one of it"),
+    (ValueType.Scalar, "a scalar, which is no vector: vector() converts it"),
     (ValueType.Matrix, "a range of time, which is many values"),
     (ValueType.String, "a text"),
 )
@@ -56,9 +58,9 @@ def query_fault(query: str) -> str:
     try:
         kind = _outcome(parse(query)).kind
     except ValueError as error:
-        return f"no PromQL: {' '.join(str(error).split())}"
+        return f"no PromQL: {collapsed(error)}"
     except RecursionError:
-        return "brackets or signs within each other, hundreds of times"
+        return "hundreds of nested brackets or signs"
     return next((fault for never, fault in _NEVER if kind == never), "")
 
 

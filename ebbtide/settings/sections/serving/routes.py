@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, TypeAlias, cast
 
-from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema
 
 from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.entrance import Host, UrlPath
-from ebbtide.settings.sections.pods.env import one_kind
+from ebbtide.settings.sections.grammar import exactly_one, text, text_schema
 
 MODEL_HEADER = "x-model"
 """Header with the model's name, for clients that do not put it into the path."""
@@ -40,30 +40,19 @@ def _header_name(value: object) -> str:
     return value.lower()
 
 
-def _model(value: object) -> str:
-    if not isinstance(value, str) or re.fullmatch(MODEL, value) is None:
-        expected = "the name of a model: at most 63 letters, digits, ., _ and -"
-        raise wanted("route.model", expected, example="embedder-v3")
-    return value
-
-
-HeaderName: TypeAlias = Annotated[
-    str, BeforeValidator(_header_name), WithJsonSchema({"type": "string", "pattern": HEADER_NAME})
+HeaderName: TypeAlias = Annotated[str, BeforeValidator(_header_name), text_schema(HEADER_NAME)]
+HeaderValue: TypeAlias = Annotated[str, BeforeValidator(_header), text_schema(_HEADER)]
+ModelName: TypeAlias = Annotated[
+    str, *text(MODEL, "route.model", "the name of a model: at most 63 letters, digits, ., _ and -", "embedder-v3")
 ]
-HeaderValue: TypeAlias = Annotated[
-    str, BeforeValidator(_header), WithJsonSchema({"type": "string", "pattern": _HEADER})
-]
-ModelName: TypeAlias = Annotated[str, BeforeValidator(_model), WithJsonSchema({"type": "string", "pattern": MODEL})]
-
-
-def _one_condition(header: object, model: object) -> None:
-    one_kind("when", '{ header: "x-model-size: large" }', header=header, model=model)
 
 
 class When(Settings):
     """Condition for requests of a variant."""
 
-    checks: ClassVar[tuple[Check, ...]] = (Check(("header", "model"), _one_condition),)
+    checks: ClassVar[tuple[Check, ...]] = (
+        exactly_one("header", "model", of="when", example='{ header: "x-model-size: large" }'),
+    )
 
     header: HeaderValue | None = Field(
         default=None, description="a header with this value", examples=['"x-model-size: large"']

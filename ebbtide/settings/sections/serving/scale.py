@@ -8,17 +8,17 @@ Latency and throughput fall under overload: requests that time out have no respo
 responds no faster. So they are only allowed together with `inFlight`.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, TypeAlias
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.business_hours import NightAwake
 from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings
+from ebbtide.settings.sections.grammar import choice, text
 from ebbtide.settings.sections.types import (
     Count,
     Latency,
@@ -27,37 +27,34 @@ from ebbtide.settings.sections.types import (
     PositiveDuration,
     PositiveNumber,
     WallTimeText,
-    acted_on,
 )
 
 METRIC_NAME = r"^[a-zA-Z_:][a-zA-Z0-9_:]*$"
-
-
-def _metric(value: object) -> str:
-    if not isinstance(value, str) or re.fullmatch(METRIC_NAME, value) is None:
-        raise wanted(
-            "scale.metric-name", "the name of a gauge, as its pods tell it", example="vllm:num_requests_waiting"
-        )
-    return value
 
 
 def _promql(value: object) -> str:
     expected, example = "a PromQL query with one result", "sum(my_backlog)"
     if not isinstance(value, str) or not value.strip():
         raise wanted("scale.promql", expected, example=example)
-    from ebbtide.settings.sections.serving.queries import query_fault  # the parser is loaded where there is a query
+    from ebbtide.settings.sections.serving.queries import query_fault  # the parser is loaded only for a query
 
     if fault := query_fault(value.strip()):
-        hint = "what another store adds to PromQL belongs into a recording rule there"
+        hint = "another store's extensions of PromQL belong in a recording rule there"
         raise wanted("scale.promql", expected, found=f"{value.strip()!r}: {fault}", example=example, hint=hint)
     return value.strip()
+
+
+_MetricName: TypeAlias = Annotated[
+    str,
+    *text(METRIC_NAME, "scale.metric-name", "the name of a gauge, as its pods expose it", "vllm:num_requests_waiting"),
+]
 
 
 class WaitingTarget(Settings):
     """Requests that wait inside the model server, from its own metric."""
 
-    metric: Annotated[str, BeforeValidator(_metric), WithJsonSchema({"type": "string", "pattern": METRIC_NAME})] = (
-        Field(description="a gauge at the pods' port named metrics", examples=["vllm:num_requests_waiting"])
+    metric: _MetricName = Field(
+        description="a gauge at the pods' port named metrics", examples=["vllm:num_requests_waiting"]
     )
     target: PositiveNumber = Field(description="waiting requests per pod", examples=["4"])
 
@@ -189,7 +186,7 @@ def _floor_knows_something(
     floor: FloorKind | None, during: int | None, overnight: Sequence[NightSettings], events: Sequence[EventSettings]
 ) -> None:
     if floor is FloorKind.CALENDAR and during is None and not overnight and not events:
-        expected = "open, overnight or events with floor: calendar, which has no effect alone"
+        expected = "open, overnight or events with floor: calendar, which has no effect by itself"
         raise wanted("floor.nothing", expected, found="none", example="{ floor: calendar, open: 4 }", at="floor")
 
 
@@ -198,7 +195,7 @@ def _calendar_has_a_floor(
 ) -> None:
     for key, present in (("open", during is not None), ("overnight", bool(overnight)), ("events", bool(events))):
         if present and floor is None:
-            expected = f"floor beside {key}, which makes the minimum follow the calendar"
+            expected = f"floor in addition to {key}: it makes the minimum follow the calendar"
             raise wanted("floor.missing", expected, found="no floor", example="floor: calendar", at=key)
 
 
@@ -222,7 +219,7 @@ MARGINS = (1.0, 4.0)
 
 def _margin_is_of_a_forecast(margin: float, floor: FloorKind | None) -> None:
     if not MARGINS[0] <= margin <= MARGINS[1]:
-        expected = f"a factor from {MARGINS[0]:g} to {MARGINS[1]:g} on what the forecast says"
+        expected = f"a factor from {MARGINS[0]:g} to {MARGINS[1]:g} on the forecast"
         raise wanted("floor.margin", expected, found=f"{margin:g}", example="1.2", at="margin")
     if margin != 1 and floor is not FloorKind.FORECAST:
         expected = "floor: forecast with margin, which is a factor on the forecast"
@@ -248,7 +245,7 @@ class ScaleSettings(Settings):
     )
     min: Count = Field(default=1, description="minimum number of pods", examples=["1"])
     max: Positive = Field(default=1, description="maximum number of pods", examples=["12"])
-    floor: Annotated[FloorKind, *acted_on(*FloorKind, planned={})] | None = Field(
+    floor: Annotated[FloorKind, *choice(*FloorKind, planned={})] | None = Field(
         default=None,
         description="planned minimum of pods. calendar: by open, overnight and events; forecast: also by the "
         "last seven days",

@@ -2,7 +2,7 @@
 
 A **variant** is one Deployment with its own image, size and hardware. Pod keys of the service apply to each of its
 variants unless the variant has the key; `ebbtide.settings.file.entries` copies them before validation. A service
-without variants is one itself.
+without variants is its only variant.
 
 The pods of a variant are a workload (`VariantSettings.workload`), so budgets, placement, prices and policies need no
 special cases.
@@ -13,11 +13,12 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, TypeAlias
 
-from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
+from pydantic import Field, Strict, ValidatorFunctionWrapHandler, WrapValidator
 
 from ebbtide.provisioning_labels import SERVES, ReplicasOwner
 from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings
+from ebbtide.settings.sections.grammar import choice
 from ebbtide.settings.sections.pods.env import EnvVariable
 from ebbtide.settings.sections.pods.pod import METRICS_PORT, Gpu, ScrapedPodSettings
 from ebbtide.settings.sections.pods.probes import PortName
@@ -44,15 +45,7 @@ from ebbtide.settings.sections.serving.spot import (
     spot_needs_no_gpu,
 )
 from ebbtide.settings.sections.sleep import SleepKey, WorkloadSleep, fewer_pods, idle_suits_pod
-from ebbtide.settings.sections.types import (
-    SHORT_NAME,
-    Latency,
-    Percent,
-    Positive,
-    PositiveDuration,
-    acted_on,
-    parse_short_name,
-)
+from ebbtide.settings.sections.types import Latency, Percent, Positive, PositiveDuration, ShortName
 from ebbtide.settings.sections.workloads import (
     VERTICAL_CHECKS,
     VERTICAL_MIN,
@@ -62,10 +55,10 @@ from ebbtide.settings.sections.workloads import (
     WorkloadKind,
     WorkloadSettings,
 )
-from ebbtide.units.durations import format_duration, latency_text
+from ebbtide.text.durations import format_duration, latency_text
 from ebbtide.vocabulary.labels import GPU_RESOURCE, Category
 
-ALONE = ""
+SINGLE_VARIANT = ""
 """Name of the only variant of a service without variants."""
 
 STOP_DELAY = timedelta(seconds=5)
@@ -82,13 +75,11 @@ STARTS_WITHIN = timedelta(seconds=30)
 _AT_ONCE = "an autoscaler removes pods, and a fixed one is never removed"
 
 
-def _variant(name: object) -> object:
-    return name if name == ALONE else parse_short_name(name)
+def _variant(name: object, short_name: ValidatorFunctionWrapHandler) -> object:
+    return name if name == SINGLE_VARIANT else short_name(name)
 
 
-VariantName: TypeAlias = Annotated[
-    str, BeforeValidator(_variant), WithJsonSchema({"type": "string", "pattern": SHORT_NAME})
-]
+VariantName: TypeAlias = Annotated[ShortName, WrapValidator(_variant)]
 
 
 class Hardware(StrEnum):
@@ -137,7 +128,7 @@ def _gpu_metric_has_gpus(scale: ScaleSettings, gpu: Gpu) -> None:
     if scale.metrics.gpu is None:
         return
     if not gpu.count or gpu.resource != GPU_RESOURCE:
-        expected = f"the metric gpu with pods that have {GPU_RESOURCE} alone"
+        expected = f"the metric gpu only with pods that have {GPU_RESOURCE}"
         actual = "pods without a GPU" if not gpu.count else gpu.resource
         raise wanted("scale.gpu-without-gpu", expected, found=actual, example="gpu: 1", at=("scale", "metrics", "gpu"))
 
@@ -157,7 +148,7 @@ def _claims_suit_pods(volumes: Mapping[str, Volume], scale: ScaleSettings) -> No
 def _queue_has_a_port(scale: ScaleSettings, ports: Mapping[str, int], metrics: str | None) -> None:
     if scale.metrics.queue is not None and metrics is None and METRICS_PORT not in ports:
         expected = (
-            "a port of metrics, where the pods tell how many requests wait in them: `metrics: http`, or one so named"
+            "a metrics port, where the pods report how many requests wait in them: `metrics: http`, or one of that name"
         )
         actual = ", ".join(ports) or "no ports"
         raise wanted(
@@ -167,7 +158,7 @@ def _queue_has_a_port(scale: ScaleSettings, ports: Mapping[str, int], metrics: s
 
 def _sleeps_alone(sleep: WorkloadSleep | None, scale: ScaleSettings) -> None:
     if sleep is not None and sleep.sleeps and scale.grows:
-        expected = "no sleep beside an autoscaler, which writes replicas: `scale.min: 0` lets it end all pods"
+        expected = "no sleep with an autoscaler, which writes replicas: `scale.min: 0` lets it end all pods"
         actual = f"min: {scale.min}, max: {scale.max}"
         raise wanted("sleep.second-owner", expected, found=actual, example=f"max: {scale.min}", at="sleep")
     fewer_pods(sleep, max(1, scale.min))
@@ -176,7 +167,7 @@ def _sleeps_alone(sleep: WorkloadSleep | None, scale: ScaleSettings) -> None:
 def _one_autoscaler(scale: ScaleSettings, vertical: Vertical) -> None:
     if vertical is not Vertical.OFF and scale.metrics.of_pods:
         key = scale.metrics.of_pods[0]
-        expected = f"off beside the metric {key}: they would undo each other's changes"
+        expected = f"off with the metric {key}: they would undo each other's changes"
         raise wanted("vertical.scaled", expected, found=vertical.value, example='"off"', at="vertical")
 
 
@@ -202,12 +193,12 @@ class VariantSettings(ScrapedPodSettings):
         "replicas": "the key is scale: { min, max }",
         "replicasOwner": "the autoscaler of scale is the owner",
         "ingress": "the key is route, served by the gateway",
-        "expose": "the key is route; ebbtide:serving says how the gateway is reached",
+        "expose": "the key is route; ebbtide:serving sets how the gateway is reached",
     }
 
     category: Annotated[
         Category,
-        *acted_on("flexible", "fixed", planned={"worker": "queue workers belong under ebbtide:workers"}),
+        *choice("flexible", "fixed", planned={"worker": "queue workers belong under ebbtide:workers"}),
     ] = Field(
         default=Category.FLEXIBLE,
         description="flexible pods may be evicted outside business hours; fixed pods never, and they do not scale",
@@ -218,7 +209,7 @@ class VariantSettings(ScrapedPodSettings):
         description="kind of object; stateful-set for a model with a disk for each pod",
         examples=["deployment"],
     )
-    hardware: Annotated[Hardware, *acted_on(*Hardware, planned={})] | None = Field(
+    hardware: Annotated[Hardware, *choice(*Hardware, planned={})] | None = Field(
         default=None, description="node group; default: gpu if it requests a GPU", examples=["gpu"]
     )
     when: When | None = Field(
@@ -257,13 +248,13 @@ class VariantSettings(ScrapedPodSettings):
 
     @property
     def takes_the_rest(self) -> bool:
-        """True if it receives the requests without a condition and a weight."""
+        """True if it has neither a condition nor a weight, and so receives all other requests."""
         return self.when is None and self.weight is None
 
     def workload(self, name: str, service: "ServiceSettings") -> "ServedWorkload":
-        """Return its pods as a workload. `name` is that of the service.
+        """Return its pods as a workload. `name` is the service's.
 
-        Pods for requests without a condition have the service's name, with and without a variant on spot nodes: none
+        Pods for all other requests have the service's name in a label, with and without a variant on spot nodes: none
         has to be recreated when such a variant is added or removed, and requests always have a pod.
         """
         of_pod: dict[str, Any] = {field: getattr(self, field) for field in ScrapedPodSettings.model_fields}
@@ -325,7 +316,7 @@ INHERITED = frozenset(
 
 
 def _variants_share_out(variants: Mapping[str, VariantSettings]) -> None:
-    """Variants on spot nodes do not count: they receive what another one receives."""
+    """Variants on spot nodes do not count: they share the requests of another variant."""
     variants = {name: pods for name, pods in variants.items() if not pods.spot}
     weights = {name: pods.weight for name, pods in variants.items() if pods.weight is not None}
     if not weights:
@@ -412,7 +403,7 @@ def _ports_have_a_probe(port: str, variants: Mapping[str, VariantSettings]) -> N
         if pods.probes.readiness is None:
             raise wanted(
                 "service.no-probe",
-                "a readiness probe: without one a pod is sent requests before its model is loaded",
+                "a readiness probe: without one a pod receives requests before its model is loaded",
                 found="none",
                 example=f"{{ readiness: {{ http: /healthz, port: {port} }} }}",
                 at=("variants", name, "probes"),
@@ -454,7 +445,7 @@ def _counted_at_the_gateway(route: RouteSettings | None, variants: Mapping[str, 
         for key in pods.scale.metrics.of_gateway if route is None else ():
             raise wanted(
                 "scale.no-route",
-                f"a route beside the metric {key}, which is counted at the gateway",
+                f"a route with the metric {key}, which is counted at the gateway",
                 found="no route",
                 example="route: { host: models.acme.internal }",
                 at=("variants", name, "scale", "metrics", key),
@@ -551,7 +542,7 @@ class ServiceSettings(Settings):
 
     @property
     def by_place(self) -> Sequence[str]:
-        """Return the variants in the order of the route: weight 0 last, so that a removed one is the last."""
+        """Return the variants in the order of the route: weight 0 last, so that removing one moves no other's index."""
         return sorted(self.variants, key=lambda variant: self.variants[variant].weight == 0)
 
     @property
@@ -576,7 +567,7 @@ class ServiceSettings(Settings):
 
 
 def pod_name(service: str, variant: str) -> str:
-    return service if variant == ALONE else f"{service}-{variant}"
+    return service if variant == SINGLE_VARIANT else f"{service}-{variant}"
 
 
 def served_workloads(services: Mapping[str, ServiceSettings]) -> Iterator[tuple[str, ServedWorkload]]:

@@ -3,7 +3,7 @@
 **Up at once, down slowly.** The number of pods at most doubles, or grows by four, every 15 s, the interval at which
 HPAs read on EKS. With latency, which is a ratio and not a total, growth waits for the pods of the step before: the
 measurement is two minutes old, and until they are ready each reading would double the number again. It falls by a
-quarter, after twice the start time of a pod, in steps as long as the longest request.
+quarter, after twice a pod's start time, in steps as long as the longest request.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ SYNC = timedelta(seconds=15)
 
 _EACH_LOOK = timedelta(seconds=10)
 """Shorter than `SYNC`, so that each reading may take a step. With the same length the controller sometimes counts the
-step of the reading before: recordings missed 5 of 111 steps, and 0 of 110 with two thirds of it.
+step of the reading before: recordings missed 5 of 111 steps; with two thirds of it, 0 of 110.
 """
 
 LATENCY_WINDOW = timedelta(minutes=2)

@@ -25,7 +25,7 @@ def server() -> Iterator[Server]:
 
 
 def ask(server: Server, method: str, path: str) -> tuple[int, str, str]:
-    connection = HTTPConnection("127.0.0.1", server.server_port, timeout=5)
+    connection = HTTPConnection("127.0.0.1", server.server_port, timeout=60)
     try:
         connection.request(method, path)
         answer = connection.getresponse()
@@ -42,7 +42,7 @@ def test_a_probe_gives_the_reason_when_it_fails(server: Server) -> None:
 
 def test_head_gives_the_length_and_no_body(server: Server) -> None:
     _, length, body = ask(server, "GET", "/status?pretty")
-    with socket.create_connection(("127.0.0.1", server.server_port), timeout=5) as raw:
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=60) as raw:
         raw.sendall(b"HEAD /status HTTP/1.0\r\n\r\n")
         answer = raw.makefile("rb").read().decode()
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from controllers.doubt import TRUST, Doubt
 from controllers.ports import Outcome, SetBudget
-from controllers.scaler.budgets import Reason
+from controllers.scaler.budgets import BudgetReason
 from ebbtide.vocabulary.controller_config import BudgetPolicy
 from tests.builders.controllers import NIGHT, Bench, budgets, config, pool_policy, seconds
 
@@ -65,7 +65,7 @@ def test_a_budget_that_is_not_there_is_told() -> None:
     bench.reconcile()
 
     report = bench.budget_report()
-    assert (report.max_unavailable, report.wanted, report.reason) == (None, 0, Reason.MISSING)
+    assert (report.max_unavailable, report.wanted, report.reason) == (None, 0, BudgetReason.MISSING)
     assert report.note == "not in the cluster"
     assert [(subject, message) for _, subject, message in bench.journal.notes] == [("budget api", "not in the cluster")]
 
@@ -115,7 +115,7 @@ def test_a_budget_that_may_be_open_by_day_is_opened_by_day_and_closed_on_the_way
     bench.clock.advance(seconds(10))
 
     bench.reconcile()
-    assert [(it.budget, it.max_unavailable, it.reason) for it in writes(bench)] == [("train", 1, Reason.ALWAYS)]
+    assert [(it.budget, it.max_unavailable, it.reason) for it in writes(bench)] == [("train", 1, BudgetReason.ALWAYS)]
 
     bench.loop.stop(bench.clock.now())
     assert [(it.budget, it.max_unavailable) for it in writes(bench)] == [("train", 1), ("train", 0)]

@@ -96,6 +96,18 @@ def test_what_a_team_hides_is_held_and_closed_and_nothing_else() -> None:
     assert not any(isinstance(write, SetBudget) and write.max_unavailable for write in bench.cluster.writes)
 
 
+def test_an_open_budget_of_a_namespace_that_cannot_be_read_is_closed_once_by_day() -> None:
+    bench = Bench(config(budgets=budgets("api", "hub")))
+    bench.cluster.add_budget("api", 0)
+    bench.cluster.add_budget("hub", 1)
+    bench.cluster.unknown = {"hub": "team: forbidden"}
+
+    bench.pass_time(seconds(30))
+
+    assert bench.cluster.budget("hub") == 0
+    assert len(bench.cluster.writes) == 1
+
+
 def test_a_blind_spell_starts_the_calm_window_anew() -> None:
     bench = Bench(config(pool_policy()))
     bench.staff("train", 1)

@@ -238,7 +238,9 @@ def test_the_only_mark_is_taken_back_when_no_pod_is_to_go(
     assert marks(result.actions) == ({"a": False} if unmarked else {})
 
 
-@pytest.mark.parametrize(("replicas", "written", "unmarked"), [(1, 1, ["a"]), (0, 1, []), (0, 0, [])])
+@pytest.mark.parametrize(
+    ("replicas", "written", "unmarked"), [(3, 1, ["a"]), (3, 0, []), (1, 1, ["a"]), (0, 1, []), (0, 0, [])]
+)
 def test_a_mark_beyond_what_is_to_go_is_taken_back_before_the_replicaset_has_chosen(
     replicas: int, written: int, unmarked: list[str]
 ) -> None:

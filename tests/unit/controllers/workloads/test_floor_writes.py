@@ -9,9 +9,9 @@ import pytest
 from controllers.adapters.kube_cache import KubeCache
 from controllers.doubt import TRUST, Doubt
 from controllers.ports import Outcome
-from controllers.workloads.floors.autoscalers import POLL, Floor, field_of
-from controllers.workloads.floors.fields import Observed
-from controllers.workloads.loop import Verdict, Write
+from controllers.workloads.floors.autoscalers import POLL, ManagedFloor, field_of
+from controllers.workloads.floors.fields import ObservedAutoscaler
+from controllers.workloads.loop import ReconcileResult, Write
 from ebbtide.vocabulary.labels import KEEP_UNTIL, PAUSED
 from ebbtide.vocabulary.workloads import FloorPolicy
 from tests.builders.controllers import OFFICE
@@ -31,9 +31,9 @@ class Scene:
         self.version = 1
         self.keeper = self.started()
 
-    def started(self) -> Floor:
+    def started(self) -> ManagedFloor:
         """A process that remembers nothing."""
-        return Floor(self.policy, OFFICE, cast("KubeCache[Observed]", self.cache))
+        return ManagedFloor(self.policy, OFFICE, cast("KubeCache[ObservedAutoscaler]", self.cache))
 
     def is_now(self, pods: object, *, most: object = 12, **annotations: str) -> None:
         self.version += 1
@@ -42,7 +42,7 @@ class Scene:
         metadata = {"name": "embedder", "resourceVersion": str(self.version), "annotations": annotations}
         self.cache.kept = {"embedder": field.observed({"metadata": metadata, "spec": spec})}
 
-    def look(self, now: datetime, doubt: Doubt = TRUST) -> Verdict:
+    def look(self, now: datetime, doubt: Doubt = TRUST) -> ReconcileResult:
         return self.keeper.reconcile(now, doubt)
 
     def wrote(self, now: datetime) -> Write:

@@ -11,7 +11,7 @@ import pytest
 
 from controllers.adapters.kube_api import ApiError, KubeApi
 from controllers.workloads.sleep.idle import Activity, Use, facts_of, pod_of, too_recent
-from controllers.workloads.sleep.use import Meter, Prometheus
+from controllers.workloads.sleep.use import Prometheus, UseMeter
 from ebbtide.vocabulary.workloads import SleepPolicy
 from tests.builders.monitoring.day import PROMTOOL, needs_promtool
 from tests.builders.monitoring.servers import needs_prometheus, prometheus
@@ -213,7 +213,9 @@ class Pods:
 def measured(workload: str, url: str, **changes: Any) -> Activity:
     course = COURSES[workload]
     policy = replace(POLICY, name=workload, **changes)
-    return Meter(cast("KubeApi", Pods(course, workload)), policy, Prometheus(url)).read(course.pods, datetime.now(UTC))
+    return UseMeter(cast("KubeApi", Pods(course, workload)), policy, Prometheus(url)).read(
+        course.pods, datetime.now(UTC)
+    )
 
 
 @pytest.mark.parametrize(
@@ -303,7 +305,7 @@ def test_a_prometheus_that_is_away_is_asked_once_a_minute_for_all_workloads(monk
     away = Prometheus("http://127.0.0.1:9")
     server = Counted(())
     monkeypatch.setattr(away, "_server", server)
-    meters = [Meter(cast("KubeApi", Counted([item("hub-0", NOW - 2 * AFTER)])), POLICY, away) for _ in range(3)]
+    meters = [UseMeter(cast("KubeApi", Counted([item("hub-0", NOW - 2 * AFTER)])), POLICY, away) for _ in range(3)]
 
     for second in (0, 10, 59):
         uses = {meter.read(1, NOW + timedelta(seconds=second)) for meter in meters}
@@ -314,7 +316,7 @@ def test_a_prometheus_that_is_away_is_asked_once_a_minute_for_all_workloads(monk
 
 
 def test_pods_that_cannot_be_read_are_not_known_to_be_idle() -> None:
-    meter = Meter(cast("KubeApi", Counted(())), POLICY, Prometheus("http://127.0.0.1:9"))
+    meter = UseMeter(cast("KubeApi", Counted(())), POLICY, Prometheus("http://127.0.0.1:9"))
     assert meter.read(1, NOW) == Activity(Use.UNKNOWN, "the server is away")
 
 
@@ -329,7 +331,7 @@ def test_idleness_is_measured_again_at_once_because_pods_may_have_been_replaced(
     server = Prometheus("http://127.0.0.1:9")
     monkeypatch.setattr(server, "_server", Answers({"status": "success", "data": {"result": lines}}))
     pods = Counted([item("hub-0", NOW - 2 * AFTER)])
-    meter = Meter(cast("KubeApi", pods), POLICY, server)
+    meter = UseMeter(cast("KubeApi", pods), POLICY, server)
 
     assert meter.read(1, NOW).use is Use.IDLE
     evicted = item("hub-1", NOW)

@@ -10,7 +10,7 @@ from controllers.adapters.kube_cache import KubeCache
 from controllers.adapters.kube_objects import Stored, budget
 from controllers.doubt import TRUST, Doubt
 from controllers.ports import ObservedBudget, Outcome
-from controllers.workloads.loop import Verdict, Write
+from controllers.workloads.loop import ReconcileResult, Write
 from controllers.workloads.nodes.budgets import DEFAULT, ObservedNodePool, observed
 from controllers.workloads.nodes.node_pools import NodePool
 from ebbtide.vocabulary.controller_config import BudgetPolicy
@@ -69,7 +69,7 @@ class Scene:
         status = {"observedGeneration": 2 if settled else 1}
         self.pdbs.kept = {"api": budget({"metadata": metadata, "spec": {"maxUnavailable": most}, "status": status})}
 
-    def look(self, now: datetime, doubt: Doubt = TRUST) -> Verdict:
+    def look(self, now: datetime, doubt: Doubt = TRUST) -> ReconcileResult:
         return self.keeper.reconcile(now, doubt)
 
     def wrote(self, now: datetime, doubt: Doubt = TRUST) -> Write:

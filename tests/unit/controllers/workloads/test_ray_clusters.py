@@ -13,11 +13,11 @@ from controllers.adapters.kube_cache import KubeCache
 from controllers.doubt import TRUST, Doubt
 from controllers.ports import Outcome
 from controllers.workloads.loop import Write
-from controllers.workloads.ray.clusters import Observed, RayCluster, observed
+from controllers.workloads.ray.clusters import ManagedRayCluster, ObservedRayCluster, observed
 from controllers.workloads.ray.documents import Json
 from ebbtide.vocabulary.labels import APPLY_UNTIL, ASLEEP_FOR, KEEP_UNTIL, PAUSED, SLEEP, SPEC, WAKE_UNTIL
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
-from ebbtide.vocabulary.workloads import RayPolicy, Sleep, Wake, When, WorkloadsConfig, dump_sleep
+from ebbtide.vocabulary.workloads import RayPolicy, Sleep, SleepWhen, Wake, WorkloadsConfig, dump_sleep
 from tests.builders.operation import ALWAYS_NIGHT
 from tests.builders.workloads.process import TOKEN, RecordedHead
 from tests.builders.workloads.specs import group, spec
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.process
 NOON = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 AWAKE_SINCE = "2026-11-23T11:50:00Z"
 NEVER_READY = {"status": "False", "lastTransitionTime": AWAKE_SINCE}
-SOON = dump_sleep(Sleep(when=When.IDLE, after=timedelta(), wake=frozenset({Wake.QUEUE, Wake.MANUAL})))
+SOON = dump_sleep(Sleep(when=SleepWhen.IDLE, after=timedelta(), wake=frozenset({Wake.QUEUE, Wake.MANUAL})))
 
 
 class Cache:
@@ -76,8 +76,8 @@ class Scene:
             name="flow", namespace="ray", head=self.head.url, token_file=str(token), pools=("preprocess",)
         )
         config = WorkloadsConfig(namespace="ebbtide", hours=ALWAYS_NIGHT, ray=(policy,), pool_namespace="workers")
-        caches = (cast("KubeCache[Observed]", self.cache), cast("KubeCache[int]", self.pools))
-        self.keeper = RayCluster(cast("KubeApi", self.api), config, policy, *caches)
+        caches = (cast("KubeCache[ObservedRayCluster]", self.cache), cast("KubeCache[int]", self.pools))
+        self.keeper = ManagedRayCluster(cast("KubeApi", self.api), config, policy, *caches)
         self.now, self.version = NOON, 1
         self.api.whole = spec(group("a", replicas=0))
         self.is_now(spec(group("a", replicas=0)))
@@ -306,7 +306,7 @@ def test_the_api_is_asked_once_for_each_wanted_spec_but_again_where_it_did_not_a
 
 
 def test_an_unknown_cluster_is_held_and_idle_time_begins_again(scene: Scene) -> None:
-    long = dump_sleep(Sleep(when=When.IDLE, after=timedelta(seconds=15)))
+    long = dump_sleep(Sleep(when=SleepWhen.IDLE, after=timedelta(seconds=15)))
     scene.is_now(spec(group("a", replicas=0)), marks={SLEEP: long})
     assert scene.why() == "idle-but-recent"
     scene.cache.why = "the watch broke"
@@ -326,7 +326,7 @@ def test_by_any_clock_that_says_open_it_wakes_and_a_condition_says_why(
     opened = {(NOON + timedelta(minutes=lead)).hour for lead in minutes if abs(lead) > 60}
     week = tuple(WeeklyInterval(day, hour * 60, hour * 60 + 60) for day in range(7) for hour in opened)
     monkeypatch.setattr(scene.keeper, "_hours", BusinessHours(timezone="UTC", week=week))
-    marks = {SLEEP: dump_sleep(Sleep(when=When.OUTSIDE_HOURS)), ASLEEP_FOR: "rest"}
+    marks = {SLEEP: dump_sleep(Sleep(when=SleepWhen.OUTSIDE_HOURS)), ASLEEP_FOR: "rest"}
     scene.is_now({**spec(group("a", replicas=0)), "suspend": True}, gone=True, marks=marks)
 
     assert scene.why() == "asleep"
@@ -353,7 +353,7 @@ def test_nothing_is_suspended_in_doubt(scene: Scene) -> None:
     assert (write, report["why"]) == (None, "in-doubt")
 
 
-NEVER = dump_sleep(Sleep(when=When.NEVER))
+NEVER = dump_sleep(Sleep(when=SleepWhen.NEVER))
 
 
 def idle_report(scene: Scene, minutes: int, live: Json) -> dict[str, Any]:

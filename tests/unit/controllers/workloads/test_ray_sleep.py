@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from controllers.workloads.ray.sleep import SPEC_AFTER, SleepDecision, decide_sleep
-from ebbtide.vocabulary.workloads import Purpose, Sleep, Wake, When
+from ebbtide.vocabulary.workloads import Purpose, Sleep, SleepWhen, Wake
 from tests.builders.workloads.specs import IDLE, seen
 
 NEVER = Sleep()
-AT_NIGHT = Sleep(when=When.OUTSIDE_HOURS, after=timedelta(minutes=30), wake=frozenset({Wake.QUEUE}))
-DAY_TOO = Sleep(when=When.IDLE, after=timedelta(hours=2), wake=frozenset({Wake.BUSINESS_HOURS}))
+AT_NIGHT = Sleep(when=SleepWhen.OUTSIDE_HOURS, after=timedelta(minutes=30), wake=frozenset({Wake.QUEUE}))
+DAY_TOO = Sleep(when=SleepWhen.IDLE, after=timedelta(hours=2), wake=frozenset({Wake.BUSINESS_HOURS}))
 
 
 def up(reason: str) -> SleepDecision:

@@ -10,11 +10,11 @@ from controllers.adapters.kube_api import Json
 from controllers.adapters.kube_cache import KubeCache
 from controllers.doubt import TRUST, Doubt
 from controllers.ports import Outcome
-from controllers.workloads.loop import Verdict
+from controllers.workloads.loop import ReconcileResult
 from controllers.workloads.sleep.calendar import SleepNow, sleep_at
 from controllers.workloads.sleep.idle import Activity, Use
-from controllers.workloads.sleep.scales import Observed, Sleeper, observed
-from controllers.workloads.sleep.use import Meter
+from controllers.workloads.sleep.scales import ObservedScale, Sleeper, observed
+from controllers.workloads.sleep.use import UseMeter
 from ebbtide.vocabulary.documents import UnreadableConfig, dump, load
 from ebbtide.vocabulary.labels import KEEP_UNTIL, PAUSED, SLEEP_UNTIL, WAKE_UNTIL, WORKLOADS
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
@@ -135,7 +135,7 @@ class Scene:
 
     def started(self) -> Sleeper:
         """A process that remembers nothing."""
-        return Sleeper(self.policy, OFFICE, cast("KubeCache[Observed]", self.cache), cast("Meter", self.meter))
+        return Sleeper(self.policy, OFFICE, cast("KubeCache[ObservedScale]", self.cache), cast("UseMeter", self.meter))
 
     def is_now(
         self, replicas: int, *, writer: str = WORKLOADS, written: str = "2026-01-02T00:00:00Z", **annotations: str
@@ -143,7 +143,7 @@ class Scene:
         self.version += 1
         self.cache.kept = {"hub": observed(stateful_set(replicas, writer, self.version, annotations, written))}
 
-    def look(self, now: datetime, doubt: Doubt = TRUST) -> Verdict:
+    def look(self, now: datetime, doubt: Doubt = TRUST) -> ReconcileResult:
         return self.sleeper.reconcile(now, doubt)
 
     def decides(self, now: datetime, doubt: Doubt = TRUST) -> tuple[int | None, str]:
@@ -373,7 +373,7 @@ def test_without_a_closing_there_is_no_opening() -> None:
     scene = Scene()
     always = replace(OFFICE, week=tuple(WeeklyInterval(day, 0, 1440) for day in range(7)))
     scene.is_now(0, writer=ARGO, written="2026-01-05T03:00:00Z")
-    sleeper = Sleeper(POLICY, always, cast("KubeCache[Observed]", scene.cache), cast("Meter", scene.meter))
+    sleeper = Sleeper(POLICY, always, cast("KubeCache[ObservedScale]", scene.cache), cast("UseMeter", scene.meter))
     assert sleeper.reconcile(DAY, TRUST).report["why"] == "another-writer-of-replicas"
 
 

@@ -12,7 +12,16 @@ from controllers.adapters import journal
 from controllers.adapters.kube_api import ApiError, KubeApi
 from controllers.doubt import TRUST, Doubt
 from controllers.ports import Outcome
-from controllers.workloads.loop import RESYNC, Loop, Tally, Verdict, Workload, Write, metrics, status
+from controllers.workloads.loop import (
+    RESYNC,
+    LoopCounters,
+    ManagedWorkload,
+    ReconcileResult,
+    WorkloadsLoop,
+    Write,
+    metrics,
+    status,
+)
 from controllers.workloads.ray.idle import IdleWorkers
 
 NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
@@ -21,7 +30,7 @@ NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 @dataclass
 class Scripted:
     name: str
-    verdict: Verdict | Exception
+    verdict: ReconcileResult | Exception
     outcomes: list[tuple[Outcome, str]] = field(default_factory=list[tuple[Outcome, str]])
 
     @property
@@ -32,7 +41,7 @@ class Scripted:
     def target(self) -> tuple[str, str, str, str]:
         return ("v1", "Thing", "x", self.name)
 
-    def reconcile(self, now: datetime, doubt: Doubt) -> Verdict:  # noqa: ARG002 - as the frame calls it
+    def reconcile(self, now: datetime, doubt: Doubt) -> ReconcileResult:  # noqa: ARG002 - as the frame calls it
         if isinstance(self.verdict, Exception):
             raise self.verdict
         return self.verdict
@@ -63,11 +72,11 @@ class Api:
 
 class Scene:
     def __init__(self, *workloads: Scripted) -> None:
-        self.api, self.tally, self.stream, self.leads = Api(), Tally(), io.StringIO(), True
+        self.api, self.tally, self.stream, self.leads = Api(), LoopCounters(), io.StringIO(), True
         self.workloads = workloads
-        self.loop = Loop(
+        self.loop = WorkloadsLoop(
             cast("KubeApi", self.api),
-            cast("tuple[Workload, ...]", workloads),
+            cast("tuple[ManagedWorkload, ...]", workloads),
             may_write=lambda: self.leads,
             tally=self.tally,
             stream=self.stream,
@@ -85,11 +94,11 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "PAUSE", 0.01)
 
 
-def verdict(name: str, *, write: bool = False, note: str = "", **more: Any) -> Verdict:
+def verdict(name: str, *, write: bool = False, note: str = "", **more: Any) -> ReconcileResult:
     body = {"metadata": {"resourceVersion": "7"}, "spec": {"suspend": True}}
     sent = Write(path=f"/things/{name}", body=body, change="spec.suspend true", reason="idle-for-long")
     report = {"kind": "Thing", "namespace": "x", "name": name, "state": "awake", "why": "so", "note": note, **more}
-    return Verdict(report=report, due=NOW + timedelta(minutes=5), write=sent if write else None, note=note)
+    return ReconcileResult(report=report, due=NOW + timedelta(minutes=5), write=sent if write else None, note=note)
 
 
 def test_a_write_is_sent_once_told_in_a_line_and_an_event_and_looked_at_again_at_once() -> None:
@@ -168,7 +177,7 @@ def test_a_condition_is_reported_when_it_begins_and_when_it_ends() -> None:
 
 
 def test_metrics_tell_states_and_leave_out_what_is_not_known() -> None:
-    tally = Tally()
+    tally = LoopCounters()
     tally.writes["thing x/a", "done"] = 2
     workers = (IdleWorkers(group="gpu", workers=2, idle_for=timedelta(seconds=90), overdue=1),)
     known = verdict("a", pending=("p", "q"), idleFor=timedelta(seconds=90), workers=workers).report
@@ -204,7 +213,7 @@ def test_a_write_that_is_an_apply_takes_its_fields_over() -> None:
     body = {"apiVersion": "v1", "kind": "Thing", "metadata": {"resourceVersion": "7"}, "spec": {"least": 4}}
     sent = Write(path="/things/a", body=body, change="spec.least 4", reason="business-hours", applied=True)
     report = {"name": "thing x/a", "state": "raised", "why": "business-hours", "floor": 4}
-    scene = Scene(Scripted("a", Verdict(report=report, due=NOW, write=sent)))
+    scene = Scene(Scripted("a", ReconcileResult(report=report, due=NOW, write=sent)))
 
     scene.reconcile()
 
@@ -217,7 +226,7 @@ def test_an_apply_may_leave_other_managers_their_fields() -> None:
     body = {"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {}}
     sent = Write(path="/things/a", body=body, change="x", reason="night", applied=True, forced=False)
     report = {"kind": "Thing", "namespace": "", "name": "a", "state": "open", "why": "night"}
-    scene = Scene(Scripted("a", Verdict(report=report, due=NOW, write=sent)))
+    scene = Scene(Scripted("a", ReconcileResult(report=report, due=NOW, write=sent)))
 
     scene.reconcile()
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from ebbtide.settings.capacity.placement import PodSize
 from ebbtide.settings.fragment.findings import fragment_findings
 from ebbtide.settings.fragment.promises import PodFacts
 from ebbtide.settings.fragment.size import total_size
-from ebbtide.settings.placement import PodSize
 from ebbtide.vocabulary.labels import CATEGORY, Category
 from tests.builders.fragments import EMPTY, SMALL, container, native_sidecar
 from tests.builders.settings import loaded, problem_of, problems_of, shortest, told
@@ -46,6 +46,30 @@ def test_a_fragment_that_adds_is_taken_as_it_stands(tmp_path: Path) -> None:
     }
 
     assert loaded(stack(fragment), tmp_path).workers["train"].pod == fragment
+
+
+@pytest.mark.parametrize("name", [["api"], {"first": "api"}])
+@pytest.mark.parametrize(
+    ("at", "entry", "place"),
+    [
+        ("containers", {"image": "a:1", "resources": SMALL}, "containers.0.name"),
+        ("initContainers", {"image": "a:1", "resources": SMALL}, "initContainers.0.name"),
+        ("volumes", {"emptyDir": {}}, "volumes.0.name"),
+        ("volumeMounts", {"mountPath": "/a"}, "containers.0.volumeMounts.0.name"),
+        ("env", {"value": "1"}, "containers.0.env.0.name"),
+        ("sysctls", {"value": "1"}, "securityContext.sysctls.0.name"),
+    ],
+)
+def test_a_name_that_is_no_text_is_refused_at_its_place(
+    at: str, entry: dict[str, object], place: str, name: object
+) -> None:
+    named: dict[str, object] = {at: [{"name": name, **entry}]}
+    if at in {"volumeMounts", "env"}:
+        named = {"containers": [{"name": "proxy", "image": "a:1", "resources": SMALL, **named}]}
+    elif at == "sysctls":
+        named = {"securityContext": named}
+
+    assert place in codes(named)
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_memory_that_no_gpu_of_any_group_has_is_refused_with_what_they_have(tmp_
     assert problem_of(with_service("{ count: 1, memory: 80Gi }"), tmp_path) == (
         ":9: ebbtide:workloads.serve.gpu.memory: wanted at most what a GPU of the node groups for it has: "
         "gpu 22888Mi (NVIDIA A10G), gpu-large 45776Mi (NVIDIA L40S), found 80Gi (for example 45776Mi); "
-        "by the figures of AWS, which are below a maker's round ones; types with as much: p4de, p5"
+        "by AWS's figures, which are below the maker's rounded ones; types with as much: p4de, p5"
     )
 
 

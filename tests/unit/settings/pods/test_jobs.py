@@ -96,7 +96,7 @@ def test_an_image_without_a_version_is_warned_of(tmp_path: Path) -> None:
     text = job().replace("example.com/db:1", "example.com/db")
 
     assert ("image.no-version", "jobs.migrate.image") in {
-        (caution.code, caution.path) for caution in warnings_of(loaded(text, tmp_path))
+        (caution.code, caution.place) for caution in warnings_of(loaded(text, tmp_path))
     }
 
 

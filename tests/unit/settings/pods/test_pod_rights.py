@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.settings.process_documents import controller_config
+from ebbtide.settings.capacity.process_documents import controller_config
 from ebbtide.settings.sections.pods.aws import BucketAccess, QueueAccess
 from tests.builders.components import REDIS
 from tests.builders.existing import onprem

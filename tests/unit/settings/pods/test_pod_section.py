@@ -89,6 +89,13 @@ def test_a_fault_of_a_pod_has_one_line_at_its_place(more: str, code: str, path: 
     assert f"{path}: wanted" in problem
 
 
+@pytest.mark.parametrize(("cpu", "memory"), [(1000, 2048), (1001, 2049)])
+def test_limits_at_the_request_or_above_are_accepted(cpu: int, memory: int, tmp_path: Path) -> None:
+    limits = loaded(api(f"limits: {{ cpu: {cpu}m, memory: {memory}Mi }}"), tmp_path).workloads["api"].limits
+
+    assert (limits.cpu, limits.memory) == (cpu, memory)
+
+
 def snapshots(keys: str) -> str:
     volume = f"{{ at: /a, perPod: 1Gi, {keys} }}"
     return api(f"kind: stateful-set, volumes: {{ a: {volume} }}")
@@ -184,6 +191,20 @@ def test_the_secrets_that_a_pod_names_are_found(tmp_path: Path) -> None:
         (("env", "A"), "one", "a"),
         (("envFrom", 1), "two", None),
         (("volumes", "v"), "three", None),
+    ]
+
+
+def test_the_secrets_that_a_fragment_names_are_found_and_only_a_variable_reads_one_key(tmp_path: Path) -> None:
+    variable = "{ name: A, valueFrom: { secretKeyRef: { name: one, key: a } } }"
+    size = "resources: { requests: { cpu: 50m, memory: 64Mi }, limits: { memory: 64Mi } }"
+    container = f"{{ name: init, image: a, {size}, env: [{variable}], envFrom: [{{ secretRef: {{ name: two }} }}] }}"
+    volume = "{ name: v, secret: { secretName: three } }"
+    pod = loaded(api(f"pod: {{ initContainers: [{container}], volumes: [{volume}] }}"), tmp_path).workloads["api"]
+
+    assert [(at[1], name, key) for at, name, key in pod.secret_references()] == [
+        ("initContainers", "one", "a"),
+        ("initContainers", "two", None),
+        ("volumes", "three", None),
     ]
 
 

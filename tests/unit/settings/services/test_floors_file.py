@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from ebbtide.settings import StackSettings
+from ebbtide.settings.capacity.process_documents import floors_of
 from ebbtide.settings.checks.cautions import warnings_of
-from ebbtide.settings.process_documents import floors_of
 from ebbtide.settings.sections.serving.scale import FloorKind
 from ebbtide.settings.summary import summary
 from ebbtide.vocabulary.workloads import FloorPolicy, PlannedEvent, PlannedNight
@@ -153,7 +153,7 @@ def test_an_event_that_is_over_is_warned_of_from_the_next_day_on() -> None:
     stack = services_stack((RANKER, f"min: 1, max: 9, floor: calendar, events: [{SALE}]"))
 
     def warned(today: date) -> list[str]:
-        return [caution.path for caution in warnings_of(stack, today) if caution.code == "floor.event-past"]
+        return [caution.place for caution in warnings_of(stack, today) if caution.code == "floor.event-past"]
 
     assert warned(date(2026, 11, 27)) == []
     assert warned(date(2026, 11, 28)) == ["services.ranker.scale.events[0]"]
@@ -165,7 +165,7 @@ def test_an_event_of_all_variants_is_told_once_and_one_of_a_variant_where_it_sta
     of_one = services_stack(("        gpu: 1\n", f"        gpu: 1\n        {own}\n"))
 
     def warned(stack: StackSettings) -> list[str]:
-        return [caution.path for caution in warnings_of(stack, date(2027, 1, 1)) if caution.code == "floor.event-past"]
+        return [caution.place for caution in warnings_of(stack, date(2027, 1, 1)) if caution.code == "floor.event-past"]
 
     assert warned(of_all) == ["services.embedder.scale.events[0]"]
     assert warned(of_one) == ["services.embedder.variants.large.scale.events[0]"]

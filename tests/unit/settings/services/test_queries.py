@@ -85,12 +85,12 @@ def test_a_query_that_can_never_work_is_refused(text: str, why: str, tmp_path: P
 @pytest.mark.whole  # the parser takes half a gigabyte for it
 @pytest.mark.parametrize("deep", ["(" * 1_999 + "a" + ")" * 1_999, "-" * 3_999 + "a", "a" + "+a" * 1_999])
 def test_a_query_that_is_nested_beyond_reason_is_refused_and_ends_no_process(deep: str) -> None:
-    assert "within each other" in query_fault(deep)
+    assert "nested brackets" in query_fault(deep)
 
 
 def cautions(text: str) -> dict[str, str]:
     return {
-        caution.path: caution.text
+        caution.place: caution.text
         for caution in warnings_of(services_stack(query(text)))
         if caution.code == "scale.query-several"
     }
@@ -106,7 +106,7 @@ def test_a_vector_without_an_aggregation_is_warned_of_with_what_helps() -> None:
 
 def test_a_query_of_all_variants_is_warned_of_once() -> None:
     change = ("inFlight: 3, latency: 300ms", "inFlight: 3, query: { promql: my_backlog, target: 10 }")
-    paths = [caution.path for caution in warnings_of(services_stack(change)) if caution.code == "scale.query-several"]
+    paths = [caution.place for caution in warnings_of(services_stack(change)) if caution.code == "scale.query-several"]
 
     assert paths == ["services.embedder.scale.metrics.query.promql"]
 

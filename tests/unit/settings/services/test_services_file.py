@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from ebbtide.provisioning_labels import NodeKind, ReplicasOwner
+from ebbtide.settings.capacity.placement import home_of
+from ebbtide.settings.capacity.process_documents import controller_config
 from ebbtide.settings.checks.cautions import warnings_of
-from ebbtide.settings.placement import home_of
-from ebbtide.settings.pods import every_pod
-from ebbtide.settings.process_documents import controller_config
+from ebbtide.settings.declared import declared_pods
 from ebbtide.settings.sections.serving.services import ServedWorkload
-from ebbtide.units.durations import read_duration
+from ebbtide.text.durations import read_duration
 from ebbtide.vocabulary.labels import Category
 from tests.builders.components import REDIS
 from tests.builders.settings import problem_of, problems_of
@@ -63,7 +63,7 @@ def test_a_service_without_variants_has_pods_of_its_own_name() -> None:
     ranker = served("ranker")
 
     assert (ranker.category, ranker.replicas, ranker.replicas_owner) == (Category.FLEXIBLE, 1, ReplicasOwner.HPA)
-    assert "services.ranker" in [entry.path for entry in every_pod(services_stack())]
+    assert "services.ranker" in [entry.path for entry in declared_pods(services_stack())]
 
 
 def test_the_grace_covers_the_wait_before_the_signal_and_the_longest_request() -> None:
@@ -302,7 +302,7 @@ def test_one_proxy_is_too_few(tmp_path: Path) -> None:
 
 def test_a_pod_that_is_alone_at_night_is_warned_of() -> None:
     warned = [
-        (caution.code, caution.path) for caution in warnings_of(services_stack()) if caution.code == "scale.lone-pod"
+        (caution.code, caution.place) for caution in warnings_of(services_stack()) if caution.code == "scale.lone-pod"
     ]
 
     assert warned == [("scale.lone-pod", "services.ranker.scale.min")]
@@ -320,7 +320,7 @@ def test_a_pod_that_is_alone_at_night_is_warned_of() -> None:
 )
 def test_a_gateway_that_is_open_to_all_in_the_clear_is_warned_of(serving: str, warned: bool) -> None:
     stack = services_stack(more=f"ebbtide:serving: {{ {serving} }}\n{TLS_SECRET}")
-    paths = [caution.path for caution in warnings_of(stack) if caution.code == "expose.public-in-the-clear"]
+    paths = [caution.place for caution in warnings_of(stack) if caution.code == "expose.public-in-the-clear"]
 
     assert paths == (["serving"] if warned else [])
 
@@ -395,7 +395,7 @@ def test_what_a_cluster_that_is_there_must_bring(serving: str, codes: set[str], 
         ),
         (
             f"{MIMIR}, prometheusAccess: {{ headers: {{ Authorization: Basic abc }} }}",
-            ("headers.login", "prometheusAccess.headers.authorization:", "into a Secret"),
+            ("headers.login", "prometheusAccess.headers.authorization:", "in a Secret"),
         ),
         (
             f"{MIMIR}, prometheusAccess: {{ headers: {{ X-Scope-OrgID: 'a,b=c' }} }}",
@@ -440,7 +440,7 @@ def test_http_and_grpc_under_one_host_are_warned_of_unless_the_gateway_is_envoys
     serving = f"ebbtide:serving: {{ gatewayClass: eg, implementation: {implementation} }}\n"
     cautions = warnings_of(services_stack(HERE, BY_CPU, GRPC_RANKER, *changes, more=serving))
 
-    assert [caution.path for caution in cautions if caution.code == "route.grpc-beside-http"] == paths
+    assert [caution.place for caution in cautions if caution.code == "route.grpc-beside-http"] == paths
 
 
 def test_weights_and_sessions_that_stay_with_a_pod_exclude_each_other(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from ebbtide.provisioning_labels import NodeKind
+from ebbtide.settings.capacity.placement import home_of
+from ebbtide.settings.capacity.process_documents import controller_config
 from ebbtide.settings.checks.cautions import warnings_of
-from ebbtide.settings.placement import home_of
-from ebbtide.settings.process_documents import controller_config
 from ebbtide.settings.summary import summary
 from tests.builders.components import REDIS
 from tests.builders.settings import problem_of, problems_of
@@ -71,7 +71,7 @@ def test_without_a_route_both_are_called_by_the_name_of_the_service() -> None:
 
 
 def test_one_pod_on_spot_nodes_is_no_lone_pod_since_others_serve() -> None:
-    assert [caution.path for caution in warnings_of(spot_stack()) if caution.code == "scale.lone-pod"] == [
+    assert [caution.place for caution in warnings_of(spot_stack()) if caution.code == "scale.lone-pod"] == [
         "services.ranker.scale.min"
     ]
 

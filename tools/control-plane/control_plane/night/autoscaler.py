@@ -16,10 +16,10 @@ from control_plane.night.mirror import Mirror
 from control_plane.night.paced import Paced
 from control_plane.night.scaled import ScaledClock
 from controllers.adapters.kube_api import ApiError, KubeApi
-from ebbtide.simulator.cluster.autoscaler import ModelledAutoscaler, Reach
-from ebbtide.simulator.cluster.model import AutoscalerFlags, Eviction, GroupModel, WorkloadModel
-from ebbtide.simulator.cluster.scheduler import Placement, group_takes
-from ebbtide.simulator.cluster.state import ClusterState, Pod
+from ebbtide.lab.simulator.cluster.autoscaler import ModelledAutoscaler, Reach
+from ebbtide.lab.simulator.cluster.model import AutoscalerFlags, Eviction, GroupModel, WorkloadModel
+from ebbtide.lab.simulator.cluster.scheduler import Placement, group_takes
+from ebbtide.lab.simulator.cluster.state import ClusterState, Pod
 
 _GONE, _REFUSED = 404, 429
 

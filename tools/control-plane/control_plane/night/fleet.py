@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 
 from control_plane.night.paced import Paced
 from controllers.adapters.kube_api import ApiError, Json, KubeApi
+from ebbtide.lab.simulator.cluster.model import GroupModel
+from ebbtide.lab.simulator.cluster.nodes import BilledSeconds
+from ebbtide.lab.simulator.cluster.state import ClusterState, Node, Room
 from ebbtide.operate.objects import at, words_at
-from ebbtide.simulator.cluster.model import GroupModel
-from ebbtide.simulator.cluster.nodes import BilledSeconds
-from ebbtide.simulator.cluster.state import ClusterState, Node, Room
 from ebbtide.vocabulary.labels import GPU_RESOURCE, NODE_GROUP
 
 CONDEMNED = "ToBeDeletedByClusterAutoscaler"
@@ -199,9 +199,7 @@ def node_object(node: Node) -> Json:
     labels = {**standard, **group.labels, NODE_GROUP: group.name, "eks.amazonaws.com/nodegroup": group.name}
     return {
         "metadata": {"name": node.name, "labels": labels, "annotations": {"kwok.x-k8s.io/node": "fake"}},
-        "spec": {
-            "taints": [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in group.taints]
-        },
+        "spec": {"taints": [taint.document for taint in group.taints]},
         "status": {"allocatable": size, "capacity": size},
     }
 

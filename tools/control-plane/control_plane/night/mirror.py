@@ -11,10 +11,10 @@ from typing import Any
 from control_plane.night.pod_model import pod_model_of
 from control_plane.plane.watched import Watched
 from controllers.adapters.kube_api import Json, KubeApi
+from ebbtide.lab.simulator.cluster.model import WorkloadModel
+from ebbtide.lab.simulator.cluster.state import ClusterState, Deployment, Pod
 from ebbtide.operate.objects import at, words_at
 from ebbtide.operate.why.node_pins import covers
-from ebbtide.simulator.cluster.model import WorkloadModel
-from ebbtide.simulator.cluster.state import ClusterState, Deployment, Pod
 from ebbtide.vocabulary.labels import Category
 
 _APPS = "/apis/apps/v1"

@@ -30,21 +30,21 @@ from control_plane.night.workers import PlayedWorkers, Shift
 from control_plane.plane.driver import ControlPlane
 from control_plane.plane.stack import InstalledStack, install
 from ebbtide.demo.embedded_redis import EmbeddedRedis
+from ebbtide.lab.simulator.cluster.model import Eviction
+from ebbtide.lab.simulator.cluster.state import Node, Room
+from ebbtide.lab.simulator.results import Strategy
+from ebbtide.lab.simulator.setup import ReplayOptions, replay_setup_of
+from ebbtide.lab.simulator.strategies.plans import FLAGS
+from ebbtide.lab.simulator.strategies.run import controlled
+from ebbtide.lab.simulator.strategies.table import cluster_plan
+from ebbtide.lab.simulator.trace.traces import find_trace
+from ebbtide.lab.simulator.world.edges import ActionCounts
+from ebbtide.lab.simulator.world.rollouts import Rollout
+from ebbtide.lab.simulator.world.workers import JobRun
+from ebbtide.lab.simulator.world.world import ClusterPlan, World, WorldSetup
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.workloads import WorkloadKind
-from ebbtide.simulator.cluster.model import Eviction
-from ebbtide.simulator.cluster.state import Node, Room
-from ebbtide.simulator.results import Strategy
-from ebbtide.simulator.setup import ReplayOptions, replay_setup_of
-from ebbtide.simulator.strategies.plans import FLAGS
-from ebbtide.simulator.strategies.run import controlled
-from ebbtide.simulator.strategies.table import cluster_plan
-from ebbtide.simulator.trace.traces import find_trace
-from ebbtide.simulator.world.edges import Tally
-from ebbtide.simulator.world.rollouts import Rollout
-from ebbtide.simulator.world.workers import JobRun
-from ebbtide.simulator.world.world import ClusterPlan, World, WorldSetup
 from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint
 from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.labels import CLOSER, CONTROLLER, NAMESPACE, WORKLOAD
@@ -161,7 +161,7 @@ def simulated(night: Night, latencies: Latencies) -> Course:
     jobs, end_s = night.runs(), night.length.total_seconds()
     setup = WorldSetup(start=night.start, end_s=end_s, seed=night.seed, flags=FLAGS, rollouts=night.rollouts)
     world = World(plan, jobs, setup)
-    controlled(night.config, world, Tally())
+    controlled(night.config, world, ActionCounts())
     series = world.recorder.series()
     return Course(
         node_hours={group: seconds / 3600 for group, seconds in world.cluster.billed_seconds().items()},

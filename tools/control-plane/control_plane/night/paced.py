@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from control_plane.night.scaled import ScaledClock
-from ebbtide.simulator.timeline import Timeline
+from ebbtide.lab.simulator.timeline import Timeline
 
 _LONGEST_WAIT = 1.0  # seconds
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from ebbtide.kube.taints import toleration_of
+from ebbtide.lab.simulator.cluster.autoscaler.removal import SYSTEM_CATEGORY
+from ebbtide.lab.simulator.cluster.model import WorkloadModel
 from ebbtide.operate.objects import at, requested_units, words_at
 from ebbtide.recording.drainable import SAFE_TO_EVICT, local_volumes
-from ebbtide.simulator.cluster.autoscaler.removal import SYSTEM_CATEGORY
-from ebbtide.simulator.cluster.model import Taint, WorkloadModel
 from ebbtide.vocabulary.labels import CATEGORY, GPU_RESOURCE, WORKLOAD
 
 Item: TypeAlias = Mapping[str, Any]
@@ -46,7 +47,7 @@ def pod_model_of(pod: Item, name: str, startup_s: float = 0.0) -> PodModel:
         empty_dir=bool(local_volumes(pod)),
         safe_to_evict=None if safe is None else safe == "true",
         grace_s=float(spec.get("terminationGracePeriodSeconds", 30)),
-        tolerations=tuple(_toleration(toleration) for toleration in spec.get("tolerations") or ()),
+        tolerations=tuple(toleration_of(toleration) for toleration in spec.get("tolerations") or ()),
         startup_s=startup_s,
     )
     return PodModel(model=model, unmodelled=tuple(_unmodelled(spec, labels)))
@@ -54,12 +55,6 @@ def pod_model_of(pod: Item, name: str, startup_s: float = 0.0) -> PodModel:
 
 def _category(namespace: str, labels: Mapping[str, str]) -> str:
     return SYSTEM_CATEGORY if namespace == "kube-system" else labels.get(CATEGORY, "")
-
-
-def _toleration(toleration: Item) -> Taint:
-    """Convert a toleration; in the model an empty key, value or effect matches any."""
-    value = toleration.get("value", "") if toleration.get("operator", "Equal") == "Equal" else ""
-    return Taint(toleration.get("key", ""), value, toleration.get("effect", ""))
 
 
 def _anti_affinity(spec: Item) -> Iterator[Item]:

@@ -25,8 +25,8 @@ from control_plane.night.scaled import ScaledClock
 from control_plane.plane.pod_status import STRATEGIC_MERGE, PodState, status_patch
 from control_plane.plane.watched import Watched
 from controllers.adapters.kube_api import ApiError, Json, KubeApi
+from ebbtide.lab.simulator.world.workers import JobRun, WorkerTimes
 from ebbtide.provisioning_labels import POOL, WORKER_NAMESPACE
-from ebbtide.simulator.world.workers import JobRun, WorkerTimes
 
 _PODS = f"/api/v1/namespaces/{WORKER_NAMESPACE}/pods"
 _GOOD_FOR = 3600.0  # real seconds until a running job's entry counts as stale; no run lasts longer

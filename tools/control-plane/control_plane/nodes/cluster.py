@@ -8,7 +8,7 @@ leaves, so it reaches only the cluster.
 import secrets
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,9 +43,13 @@ class _Node:
 
 
 class RealCluster:
-    """A control plane, and nodes of `NAMES` to be booted. Context manager."""
+    """A control plane, and nodes of `NAMES` to be booted. Context manager.
 
-    def __init__(self) -> None:
+    `images`: the names of the images that its nodes have, by default all.
+    """
+
+    def __init__(self, images: Collection[str] = ()) -> None:
+        self._images = images
         self._tokens = {name: secrets.token_hex(16) for name in (*NAMES, _PROXY)}
         self._nodes: dict[str, _Node] = {}
         self._end = ExitStack()
@@ -56,7 +60,7 @@ class RealCluster:
         if lacking := missing():
             raise Failed(one_line(lacking))
         binaries(tuple(WITH_NODES))  # fails before anything begins if one is missing
-        self._store = store.prepare(lambda _: None, building.archives())
+        self._store = store.prepare(lambda _: None, building.archives(self._images))
         root = building.folder()
         leftovers.sweep(root)
         self._name = leftovers.name_of_this_run()

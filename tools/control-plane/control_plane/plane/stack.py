@@ -5,12 +5,12 @@ from pathlib import Path
 
 from components.aws.node_shape import node_shape
 from control_plane.plane.driver import ControlPlane
-from ebbtide.files import write_directory
 from ebbtide.prices import usable
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.recording.output import output_files
 from ebbtide.recording.record import record
 from ebbtide.settings import StackSettings
+from ebbtide.text.files import write_directory
 from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint
 from ebbtide.vocabulary.documents import load
 
@@ -51,7 +51,7 @@ def add_group_node(plane: ControlPlane, settings: StackSettings, group: str, nam
     plane.add_node(
         name,
         labels={**shape.labels, "eks.amazonaws.com/nodegroup": group, "topology.kubernetes.io/zone": "zone-a"},
-        taints=[{"key": t.key, "value": t.value, "effect": t.kubernetes_effect} for t in shape.taints],
+        taints=[taint.document for taint in shape.taints],
         cpu=f"{capacity.cpu}m",
         memory=f"{capacity.memory}Mi",
         gpu=capacity.gpu,

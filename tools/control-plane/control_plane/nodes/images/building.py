@@ -13,7 +13,7 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -39,6 +39,7 @@ from ebbtide.settings.sections.controller import CONTROLLER_IMAGE
 
 AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+WITHOUT_RAY = ("python", "pause", "controller", "worker", "valkey")
 _KEPT = 4  # archives of one image: several trees of the project use one cache
 
 
@@ -50,15 +51,16 @@ def recipes() -> tuple[Recipe, ...]:
     return on_base(CONTROLLER_IMAGE, QUEUE_SERVER)
 
 
-def archives() -> dict[str, Path]:
-    """Return the path of each image's archive, which may not exist yet, by the image's name."""
+def archives(names: Collection[str] = ()) -> dict[str, Path]:
+    """Return the path of each image's archive, which may not exist yet, by the image's name. By default of all."""
     images, base = folder() / "images", base_key()
-    return {
+    every = {
         "python": images / f"python-{base}.tar",
         "pause": images / f"pause-{pause().key('')}.tar",
         "kuberay": images / f"kuberay-{kuberay(OPERATOR).key('')}.tar",
         **{recipe.name: images / f"{recipe.name}-{recipe.key(base)}.tar" for recipe in recipes()},
     }
+    return {name: path for name, path in every.items() if not names or name in names}
 
 
 def lacking() -> list[str]:

@@ -1,0 +1,100 @@
+"""Build the ledger of a month from what Prometheus recorded."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from ebbtide.lab.advice.savings.usage import Usage, usage_of_counts
+from ebbtide.lab.ledger.alternatives import alternatives_of
+from ebbtide.lab.ledger.month import CLOSED_WITHIN, SPOT, CostShare, Ledger, LedgerError, Month
+from ebbtide.lab.ledger.paid import Amount, Hourly, Paid, paid_of
+from ebbtide.lab.ledger.rates import described, rates_of
+from ebbtide.lab.ledger.reading import RecordedMonth, Requests
+from ebbtide.lab.simulator.strategies.plans import NODE_BOOT_S
+from ebbtide.settings.capacity.node_sets import with_node_sets
+from ebbtide.settings.model import StackSettings
+
+IDLE = "idle"
+UNKNOWN_REQUESTS = "requests not recorded"
+
+
+def ledger_of(recording: RecordedMonth, settings: StackSettings, month: Month, now: datetime) -> Ledger:
+    """Calculate a ledger. Raises `LedgerError` if a node that ran has no price."""
+    rates = rates_of(settings, recording)
+    paid = paid_of(settings, month, recording, rates)
+    ledger = Ledger(
+        stack=settings.stack,
+        customer=settings.customer,
+        region=settings.region,
+        month=month,
+        incomplete=_incomplete(month, paid, now),
+        paid=paid.rows,
+        plan_usd=paid.plan_usd,
+        gaps=paid.gaps,
+        alternatives=(),
+        shares=tuple(_shares(paid.hourly, recording.requests)),
+        prices=described(settings),
+        source=recording.source,
+        notes=tuple(_notes(settings, paid, rates.spot_share)),
+    )
+    return replace(ledger, alternatives=alternatives_of(settings, ledger, paid.peaks, rates, recording))
+
+
+def usage_of_month(recording: RecordedMonth, settings: StackSettings, month: Month) -> Usage:
+    """Return mean nodes by hour and group, and by type for Karpenter's groups. Raises `LedgerError`.
+
+    Hours with a gap are left out. A Karpenter group without a type counts nodes of types that the stack file no longer
+    lists.
+    """
+    paid = paid_of(settings, month, recording, rates_of(settings, recording))
+    sized = settings.by_type
+    counts: dict[tuple[datetime, str], float] = {}
+    for hour in (hour for hour, share in paid.recorded.items() if share == 1):
+        begin = month.begin + hour * timedelta(hours=1)
+        for group in settings.node_groups:
+            counts[begin, group] = paid.hourly.get((group, hour), Amount()).hours
+        for name in sized.node_groups.keys() - settings.node_groups.keys():  # of Karpenter's groups, by type
+            group, hours = name.partition("/")[0], paid.by_type.get((name, hour), 0.0)
+            counts[begin, name] = hours
+            counts[begin, group] = max(0.0, round(counts[begin, group] - hours, 9))  # sums of floats differ by order
+    if not counts:
+        raise LedgerError(f"{recording.source} has no complete hour of {month.name}")
+    return usage_of_counts(counts, sized, f"{month.name}, recorded by {recording.source}")
+
+
+def _incomplete(month: Month, paid: Paid, now: datetime) -> str:
+    if now > month.end + CLOSED_WITHIN:
+        return f"read more than {CLOSED_WITHIN.days} days after the end of {month.name}"
+    if not paid.rows:
+        return "no node was recorded"
+    return ""
+
+
+def _notes(settings: StackSettings, paid: Paid, spot_share: Mapping[str, float]) -> Iterator[str]:
+    yield f"Boots: {NODE_BOOT_S:.0f} s from launch until the node joined, at the node's price: an estimate."
+    yield "Nodes only: no disks, cluster fee, NAT, load balancers, traffic or taxes."
+    spot = sorted({row.instance_type for row in paid.rows if row.capacity_type == SPOT})
+    if spot:
+        yield "Spot nodes are priced at a month's typical saving, which hides differences between zones and days."
+    if bare := [name for name in spot if name not in spot_share]:
+        yield f"No typical spot saving is known for {', '.join(bare)}: priced on demand."
+    unlimited = {row.group or "no group" for row in paid.rows} - with_node_sets(settings).node_groups.keys()
+    if unlimited and paid.gaps:
+        groups = ", ".join(sorted(unlimited))
+        yield f"No max is known for nodes of {groups}: in gaps their upper bound is the highest recorded number."
+
+
+def _shares(hourly: Hourly, requests: Requests) -> Iterator[CostShare]:
+    """Divide each group's hourly dollars among workloads by requests. Hours without recorded requests are one share."""
+    usd: defaultdict[tuple[str, str, str], float] = defaultdict(float)
+    for (group, hour), amount in hourly.items():
+        parts = {key: shares[hour] for key, shares in requests.items() if key[0] == group and hour in shares}
+        requested = sum(parts.values())
+        parts[group, "", IDLE if parts else UNKNOWN_REQUESTS] = max(0.0, 1 - requested)
+        for key, part in parts.items():
+            usd[key] += amount.usd * part / max(1.0, requested)
+    for (group, category, workload), dollars in sorted(usd.items(), key=lambda entry: -entry[1]):
+        if dollars:
+            idle = not category and workload == IDLE
+            yield CostShare(group=group, category=category, workload=workload, usd=dollars, idle=idle)

@@ -1,0 +1,110 @@
+"""The lives of nodes from their samples, and the gaps between the exporter's samples. Pure.
+
+A node's object has a creation time, so its start is exact even if no sample was recorded then. It ended between its
+last sample and the exporter's next reading without it: the ledger takes the midpoint, or the last sample before a gap.
+A node that was seen before and after a gap with the same name and creation time ran during the gap.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, groupby, pairwise
+from operator import attrgetter, itemgetter
+
+from ebbtide.vocabulary.clocks import MAX_CLOCK_SKEW
+
+SILENCE_S = 300.0
+"""Prometheus' own limit: after five minutes without a sample a series has ended."""
+Span = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeKey:
+    node: str
+    group: str
+    category: str
+    instance_type: str
+    capacity_type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """Seconds since 1970. `created` is None if the node's creation time was not recorded."""
+
+    key: NodeKey
+    created: float | None
+    begin: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sightings:
+    """Sample times of the exporter (while it saw nodes) and of each node, and creation times by node name."""
+
+    looks: Sequence[float]  # increasing
+    seen: Mapping[NodeKey, Iterable[float]]
+    created: Mapping[str, Iterable[float]]
+
+
+def gaps_between(looks: Sequence[float], begin: float, end: float) -> tuple[Span, ...]:
+    """Return the spans of the month in which no sample was recorded for longer than `SILENCE_S`."""
+    edges = [begin, *(at for at in looks if begin < at < end), end]
+    return tuple((before, after) for before, after in pairwise(edges) if after - before > SILENCE_S)
+
+
+def lives_of(sightings: Sightings) -> tuple[Life, ...]:
+    """Return all lives. A node starts a new life with another creation time or label, or after an absence."""
+    by_node = groupby(sorted(sightings.seen, key=_NODE), key=_NODE)
+    return tuple(life for node, keys in by_node for life in _lives(node, keys, sightings))
+
+
+def _lives(node: str, keys: Iterable[NodeKey], sightings: Sightings) -> Iterator[Life]:
+    births, looks = sorted(set(sightings.created.get(node, ()))), sightings.looks
+    samples = sorted(((at, key) for key in keys for at in set(sightings.seen[key])), key=itemgetter(0))
+    born = [bisect_right(births, at + _CLOCK_S) for at, _ in samples]  # number of births until each sample
+    cuts = [
+        place
+        for place, ((before, old), (at, key)) in enumerate(pairwise(samples), start=1)
+        if old != key or born[place] != born[place - 1] or _absent(before, at, looks)
+    ]
+    for first, last in pairwise((0, *cuts, len(samples))) if samples else ():
+        at, key = samples[first]
+        is_new = born[first] > (born[first - 1] if first else 0)
+        created = births[born[first] - 1] if is_new else None
+        begin = at if created is None else min(created, at)
+        yield Life(key=key, created=created, begin=begin, end=_end(samples[last - 1][0], looks))
+
+
+def _absent(before: float, after: float, looks: Sequence[float]) -> bool:
+    """True if more than three exporter samples in between lack the node: it was away, not merely unrecorded."""
+    return bisect_left(looks, after) - bisect_right(looks, before) > _MISSED
+
+
+_NODE = attrgetter("node")
+_MISSED = 3
+_CLOCK_S = MAX_CLOCK_SKEW.total_seconds()  # by which the API server's clock may be ahead of Prometheus'
+
+
+def _end(last: float, looks: Sequence[float]) -> float:
+    place = bisect_right(looks, last)
+    if place == len(looks) or looks[place] - last > SILENCE_S:
+        return last
+    return (last + looks[place]) / 2
+
+
+def overlap(span: Span, other: Span) -> float:
+    return max(0.0, min(span[1], other[1]) - max(span[0], other[0]))
+
+
+def clipped(lives: Iterable[Life], month: Span) -> tuple[Life, ...]:
+    """Return the parts of the lives within the month."""
+    inside = (replace(life, begin=max(life.begin, month[0]), end=min(life.end, month[1])) for life in lives)
+    return tuple(life for life in inside if life.begin < life.end)
+
+
+def most_at_once(lives: Iterable[Life]) -> Mapping[str, int]:
+    """Return the highest number of nodes at one time, by group. An end comes before a begin of the same instant."""
+    changes: dict[str, list[tuple[float, int]]] = {}
+    for life in lives:
+        changes.setdefault(life.key.group, []).extend([(life.begin, 1), (life.end, -1)])
+    return {group: max(accumulate(step for _, step in sorted(steps))) for group, steps in changes.items()}

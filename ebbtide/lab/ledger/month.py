@@ -1,0 +1,195 @@
+"""A month and its ledger as plain data. Pure.
+
+Units: US dollars before tax, node-hours, UTC instants; days are local dates of the stack.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from pydantic import TypeAdapter, computed_field
+
+from ebbtide.vocabulary.windows import wall_to_instant, zone_of
+
+CLOSED_WITHIN = timedelta(days=10)
+"""Time after a month's end in which to close it. Prometheus keeps 45 days: a later reading may lack the first days."""
+SPOT, ON_DEMAND = "spot", "on-demand"
+"""Capacity types of nodes, and of rows of a bill."""
+_NAME = re.compile(r"(20[0-9]{2})-(0[1-9]|1[0-2])")
+
+
+class LedgerError(Exception):
+    """No ledger can be made. The message has a line for each reason, without text of a bill."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Month:
+    year: int
+    month: int
+    zone: str
+
+    @computed_field
+    @property
+    def name(self) -> str:
+        return f"{self.year}-{self.month:02}"
+
+    @computed_field
+    @property
+    def begin(self) -> datetime:
+        return wall_to_instant(self.zone, date(self.year, self.month, 1), 0, last=False)
+
+    @computed_field
+    @property
+    def end(self) -> datetime:
+        return self.after.begin
+
+    @property
+    def billed(self) -> "Month":
+        """Return AWS' billing period, a month in UTC."""
+        return replace(self, zone="UTC")
+
+    @property
+    def hours(self) -> float:
+        return (self.end - self.begin) / timedelta(hours=1)
+
+    @property
+    def after(self) -> "Month":
+        year, month = divmod(self.year * 12 + self.month, 12)
+        return Month(year=year, month=month + 1, zone=self.zone)
+
+    def day_of(self, instant: datetime) -> date:
+        return instant.astimezone(zone_of(self.zone)).date()
+
+
+def month_named(name: str, zone: str) -> Month | None:
+    """Return the month of a name such as 2026-11; None for other text."""
+    match = _NAME.fullmatch(name)
+    return None if match is None else Month(year=int(match[1]), month=int(match[2]), zone=zone)
+
+
+def last_month(now: datetime, zone: str) -> Month:
+    """Return the last month that has ended."""
+    first = now.astimezone(zone_of(zone)).date().replace(day=1)
+    day = first - timedelta(days=1)
+    return Month(year=day.year, month=day.month, zone=zone)
+
+
+@dataclass(slots=True)
+class NodeHours:
+    """Nodes of one kind on one local day, recorded hours only: a gap has its own dollars."""
+
+    day: date
+    group: str  # "" for nodes without a group
+    category: str  # fixed, flexible, gpu or spot; "" if the node lacks the label
+    instance_type: str
+    capacity_type: str  # SPOT or ON_DEMAND
+    hours: float = 0.0
+    usd: float = 0.0  # without boots
+    boots: int = 0
+    boot_usd: float = 0.0  # estimated: from launch until the node joined
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """A span without recorded nodes: only the bounds of their dollars are known."""
+
+    begin: datetime
+    end: datetime
+    low_usd: float
+    high_usd: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """Dollars of the same month with another fleet, from `low_usd` to `high_usd`; None: not enough data, see `why`.
+
+    `paired`: it differs from the month only in recorded hours; in gaps it costs at least as much as the month.
+    """
+
+    name: str
+    low_usd: float | None
+    high_usd: float | None
+    assumptions: tuple[str, ...]
+    why: str = ""
+    paired: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostShare:
+    """Dollars that a workload or pool caused by its requests. `idle`: nothing requested them."""
+
+    group: str
+    category: str
+    workload: str
+    usd: float
+    idle: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    stack: str
+    customer: str
+    region: str
+    month: Month
+    incomplete: str  # why the month is not closed; "" if it is
+    paid: tuple[NodeHours, ...]
+    plan_usd: float  # dollars that the stack file's assumed plan adds; negative if it saves
+    gaps: tuple[Gap, ...]
+    alternatives: tuple[Alternative, ...]
+    shares: tuple[CostShare, ...]
+    prices: Mapping[str, str]  # source and date of each kind of price
+    source: str
+    notes: tuple[str, ...]
+
+    @property
+    def recorded_share(self) -> float:
+        """Share of the month's hours."""
+        return 1 - sum((gap.end - gap.begin) / timedelta(hours=1) for gap in self.gaps) / self.month.hours
+
+    @computed_field
+    @property
+    def recorded_usd(self) -> float:
+        """Dollars of recorded hours with the assumed plan, without boots and gaps."""
+        return sum(row.usd for row in self.paid) + self.plan_usd
+
+    @computed_field
+    @property
+    def boot_usd(self) -> float:
+        return sum(row.boot_usd for row in self.paid)
+
+    @computed_field
+    @property
+    def low_usd(self) -> float:
+        """Lower bound of the nodes' cost, including the estimate for boots."""
+        return self.recorded_usd + self.boot_usd + sum(gap.low_usd for gap in self.gaps)
+
+    @computed_field
+    @property
+    def high_usd(self) -> float:
+        return self.recorded_usd + self.boot_usd + sum(gap.high_usd for gap in self.gaps)
+
+    @computed_field
+    @property
+    def idle_usd(self) -> float:
+        """Dollars of nodes that no pod requested: the most that fewer or smaller nodes could save."""
+        return sum(share.usd for share in self.shares if share.idle)
+
+    @computed_field
+    @property
+    def saved(self) -> Mapping[str, tuple[float, float] | None]:
+        """Bounds of the saving, by alternative; negative if the alternative is cheaper."""
+        return {
+            entry.name: None
+            if entry.low_usd is None or entry.high_usd is None
+            else (entry.low_usd - (self.low_usd if entry.paired else self.high_usd), entry.high_usd - self.low_usd)
+            for entry in self.alternatives
+        }
+
+
+def plain(value: object) -> dict[str, Any]:
+    """Return a dataclass as a JSON object, rounded to four decimals so that two readings of one month are equal."""
+    return json.loads(TypeAdapter(type(value)).dump_json(value), parse_float=lambda text: round(float(text), 4))

@@ -1,0 +1,71 @@
+"""The ledger as one page, in the style of the other reports."""
+
+from calendar import monthrange
+from datetime import date
+
+from ebbtide.lab.ledger.month import Ledger
+from ebbtide.lab.ledger.sheets import NO_GROUP, LedgerView, headline, saved_text, share_text
+from ebbtide.lab.report.live.charts import LiveChart, panel_of, stacked
+from ebbtide.lab.report.live.figures import LiveFigure, Plan, drawn
+from ebbtide.lab.report.live.record import Band
+from ebbtide.lab.report.pages.page import Tile
+from ebbtide.lab.report.pages.template import rendered
+from ebbtide.text.counts import count, percent, several
+from ebbtide.text.durations import HOUR_S
+from ebbtide.text.money import dollars
+from ebbtide.vocabulary.windows import zone_of
+
+
+def render_page(view: LedgerView) -> str:
+    ledger = view.ledger
+    return rendered(
+        "ledger.html.j2",
+        title=f"Ebbtide ledger: {ledger.customer}, {ledger.month.name}",
+        verdict=headline(ledger),
+        ledger=ledger,
+        tiles=_tiles(ledger),
+        figure=_days(ledger) if ledger.paid else None,
+        sheets=view.sheets,
+        assumptions=view.assumptions,
+    )
+
+
+def _tiles(ledger: Ledger) -> list[Tile]:
+    hours, idle = sum(row.hours for row in ledger.paid), ledger.idle_usd
+    known = [(name, saved) for name, saved in ledger.saved.items() if saved is not None]
+    return [
+        Tile(dollars(ledger.recorded_usd), "recorded", f"{count(hours)} node-hours"),
+        Tile(dollars(ledger.boot_usd), "boots, estimated", several(sum(row.boots for row in ledger.paid), "boot")),
+        Tile(percent(ledger.recorded_share), "of the month recorded", several(len(ledger.gaps), "gap")),
+        Tile(share_text(ledger, idle), "of the dollars idle", f"{dollars(idle)}: requested by no pod"),
+        *(Tile(saved_text(saved), "saved", f"against: {name}") for name, saved in known[:1]),
+    ]
+
+
+def _days(ledger: Ledger) -> LiveFigure:
+    year, month = ledger.month.year, ledger.month.month
+    days = [date(year, month, day + 1) for day in range(monthrange(year, month)[1])]
+    paid: dict[str, dict[date, float]] = {}
+    for row in ledger.paid:
+        by_day = paid.setdefault(row.group or NO_GROUP, {})
+        if row.hours:  # a node that joined in a gap has a row for its boot
+            by_day[row.day] = by_day.get(row.day, 0.0) + row.usd
+    recorded = tuple(any(day in by_day for by_day in paid.values()) for day in days)
+    values = {
+        group: tuple(by_day.get(day, 0.0) if there else None for day, there in zip(days, recorded, strict=True))
+        for group, by_day in paid.items()
+    }
+    step = ledger.month.hours * HOUR_S / len(days)  # a mean: days on which clocks change are longer or shorter
+    painted, shown = stacked(Band(values=values, recorded=recorded))
+    chart = LiveChart(
+        title="Dollars of each day by group",
+        start=ledger.month.begin.astimezone(zone_of(ledger.month.zone)),
+        step=step,
+        open_spans=(),
+        recorded=recorded,
+        panels=[panel_of("US dollars a day", painted, step, money=True, integers=False)],
+        shown=shown,
+        money=True,
+    )
+    note = "Recorded dollars by group, without boots and without nodes that may have run in a gap."
+    return drawn(Plan(name="days", heading="Dollars of each day", note=note), chart)

@@ -1,0 +1,88 @@
+"""Prices of a month: recorded prices with their changes, or a directory's prices for the entire month. Pure.
+
+The exporter records the list price that the stack was deployed with. A directory of price files (`--prices`), for
+example with negotiated prices, replaces it. Spot nodes are priced at the typical saving in the price tables.
+"""
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from ebbtide.lab.ledger.lives import NodeKey
+from ebbtide.lab.ledger.month import SPOT, LedgerError
+from ebbtide.lab.ledger.reading import RecordedMonth, Steps
+from ebbtide.prices import NoPrice, PricingAssumption, on_demand, price_date, spot_typical, steady
+from ebbtide.prices.tables import place_in_use, replacement
+from ebbtide.settings.capacity.node_sets import with_node_sets
+from ebbtide.settings.model import StackSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """On-demand dollars per hour by instance type, and the fraction of the on-demand price that a spot node costs."""
+
+    listed: Mapping[str, Steps]
+    spot_share: Mapping[str, float]
+
+    def usd(self, key: NodeKey, at: float) -> float:
+        usd = self.listed_usd(key.instance_type, at)
+        return usd * self.spot_share.get(key.instance_type, 1.0) if key.capacity_type == SPOT else usd
+
+    def listed_usd(self, instance_type: str, at: float) -> float:
+        """Return the list price. The first recorded price also applies before it was recorded."""
+        steps = self.listed[instance_type]
+        return steps[max(0, bisect_right(steps, (at, float("inf"))) - 1)][1]
+
+    def changes(self, instance_type: str) -> tuple[float, ...]:
+        return tuple(at for at, _ in self.listed[instance_type][1:])
+
+
+def rates_of(settings: StackSettings, recording: RecordedMonth) -> Rates:
+    """Return the rates. Raises `LedgerError` with a line for each type that ran and has no price."""
+    recorded: Mapping[str, Steps] = {} if _replaced(settings) else recording.prices
+    shapes = with_node_sets(settings).node_groups
+    listed: dict[str, Steps] = {}
+    missing: list[str] = []
+    ran = {key.instance_type: key.group for key in recording.sightings.seen}
+    fleets = {kind.name: group for group, shape in shapes.items() for kind in shape.types}
+    for name, group in {**fleets, **ran}.items():
+        own = shapes[group].types[0].usd_per_hour if group in shapes else None
+        try:
+            listed[name] = recorded.get(name) or ((0.0, on_demand(settings.region, name) if own is None else own),)
+        except NoPrice as error:
+            if name in ran:
+                missing.append(f"{name or 'a node without an instance type'} ran in {group or 'no group'}: {error}")
+    if missing:
+        raise LedgerError("\n".join(missing))
+    spot_share: dict[str, float] = {}
+    for name in listed:
+        with suppress(NoPrice):
+            spot_share[name] = spot_typical(settings.region, name) / on_demand(settings.region, name)
+    return Rates(listed=listed, spot_share=spot_share)
+
+
+def plan_share(settings: StackSettings, group: str, plan: PricingAssumption) -> float:
+    """Return the part of the list price that a node of a group costs under a plan."""
+    kind = with_node_sets(settings).node_groups[group].types[0]
+    try:
+        return steady(settings.region, kind, plan) / on_demand(settings.region, kind)
+    except NoPrice:
+        return 1.0
+
+
+def described(settings: StackSettings) -> dict[str, str]:
+    """Return the sources of the prices, with dates, for people."""
+    dates, tables = price_date(settings.region), place_in_use()
+    recorded = "recorded by the exporter with each change; types without a record: "
+    return {
+        "on-demand": f"{'' if _replaced(settings) else recorded}{tables}, {dates.on_demand}",
+        "spot": f"typical saving, {tables}, {dates.spot}",
+        "plan": f"{settings.costs.pricing_assumption}, {tables}, {dates.plans}",
+    }
+
+
+def _replaced(settings: StackSettings) -> bool:
+    """True if a directory of prices applies to the entire month."""
+    book = replacement()
+    return book is not None and settings.region in book.regions

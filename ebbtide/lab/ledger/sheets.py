@@ -1,0 +1,173 @@
+"""The tables and sentences of a ledger and its bill, for the terminal and the page alike."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.console import Group, RenderableType
+
+from ebbtide.lab.ledger.bill.bill import Bill
+from ebbtide.lab.ledger.bill.difference import Difference
+from ebbtide.lab.ledger.month import SPOT, Ledger, NodeHours
+from ebbtide.text.counts import DASH, percent
+from ebbtide.text.money import dollars
+from ebbtide.text.sheet import DOLLARS, Cell, Column, Sheet, left, right
+from ebbtide.text.terminal import sheet_table
+
+NO_GROUP = "no group"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerView:
+    """`sheets` and `assumptions` are by name; entries of a bill exist only if it was read."""
+
+    ledger: Ledger
+    sheets: Mapping[str, Sheet]
+    assumptions: Mapping[str, Sequence[str]]
+
+
+def view_of(ledger: Ledger, bill: Bill | None = None, difference: Difference | None = None) -> LedgerView:
+    sheets = {"paid": _paid(ledger), "saved": _instead(ledger), "caused by": _caused(ledger)}
+    gaps = [
+        f"Not recorded: {gap.begin:%Y-%m-%d %H:%M} to {gap.end:%Y-%m-%d %H:%M} UTC, "
+        f"{span(gap.low_usd, gap.high_usd)} ({gap.why})."
+        for gap in ledger.gaps
+    ]
+    assumptions = {
+        **{entry.name: [*entry.assumptions, *filter(None, [entry.why])] for entry in ledger.alternatives},
+        "month": [*gaps, *ledger.notes],
+        "prices": [f"{kind}: {source}" for kind, source in ledger.prices.items()],
+    }
+    if bill is not None and difference is not None:
+        sheets |= {"bill": _bill(bill), "bill and ledger": _difference(difference)}
+        assumptions["bill"] = [*_bill_notes(bill)]
+    return LedgerView(ledger=ledger, sheets=sheets, assumptions=assumptions)
+
+
+def headline(ledger: Ledger) -> str:
+    return f"{ledger.customer}, {ledger.month.name}: nodes cost {span(ledger.low_usd, ledger.high_usd)}"
+
+
+def as_text(view: LedgerView) -> RenderableType:
+    ledger = view.ledger
+    plan = f", including {dollars(ledger.plan_usd)} by the assumed plan" if ledger.plan_usd else ""
+    lines = [
+        f"{headline(ledger)}.",
+        f"Recorded: {dollars(ledger.recorded_usd)}{plan}. Boots, estimated: {dollars(ledger.boot_usd)}.",
+        *([f"Incomplete: {ledger.incomplete}."] if ledger.incomplete else []),
+    ]
+    tables = (part for sheet in view.sheets.values() for part in ("", sheet_table(sheet)))
+    assumed = [f"- {name}: {sentence}" for name, sentences in view.assumptions.items() for sentence in sentences]
+    return Group(*lines, *tables, "", "Assumed:", *assumed)
+
+
+def span(low: float | None, high: float | None) -> str:
+    """Return `$5`, or `$5 to $9`, or a dash."""
+    return DASH if low is None or high is None else " to ".join(dict.fromkeys((dollars(low), dollars(high))))
+
+
+def saved_text(saved: Sequence[float] | None) -> str:
+    return "not enough data" if saved is None else span(*saved)
+
+
+def share_text(ledger: Ledger, usd: float) -> str:
+    total = sum(share.usd for share in ledger.shares)
+    return percent(usd / total) if total else DASH
+
+
+def _paid(ledger: Ledger) -> Sheet:
+    groups: dict[str, list[NodeHours]] = {}
+    for row in ledger.paid:
+        groups.setdefault(row.group or NO_GROUP, []).append(row)
+    lines: dict[str, Cell] = {"assumed plan": ledger.plan_usd} if ledger.plan_usd else {}
+    if ledger.gaps:
+        lines["gaps"] = span(sum(gap.low_usd for gap in ledger.gaps), sum(gap.high_usd for gap in ledger.gaps))
+    total = span(ledger.low_usd - ledger.boot_usd, ledger.high_usd - ledger.boot_usd)
+    return Sheet(
+        caption="Nodes at the prices below. Boots are estimated, and gaps have bounds instead of a figure.",
+        columns=[*_first("group"), *right("dollars", unit=DOLLARS), *_PAID],
+        rows=[
+            *((name, sum(row.usd for row in rows), *_sums(rows)) for name, rows in groups.items()),
+            *((name, cell, *[""] * len(_PAID)) for name, cell in lines.items()),
+        ],
+        total=("total", total, *_sums(ledger.paid)),
+    )
+
+
+def _first(name: str) -> list[Column]:
+    return left(name, fold=True)
+
+
+_PAID: Mapping[Column, Callable[[NodeHours], float]] = {
+    Column("node-hours", right=True): lambda row: row.hours,
+    Column("on spot", right=True): lambda row: row.hours if row.capacity_type == SPOT else 0,
+    Column("boots", right=True): lambda row: row.boots,
+    Column("boots, estimated", DOLLARS, right=True): lambda row: row.boot_usd,
+}
+"""The columns after the dollars; each is a sum over rows."""
+
+
+def _sums(rows: Sequence[NodeHours]) -> list[float]:
+    return [sum(map(of, rows)) for of in _PAID.values()]
+
+
+def _instead(ledger: Ledger) -> Sheet:
+    return Sheet(
+        caption="Saved: dollars of the alternative less the month's. "
+        "Each figure is a range; the assumptions are below.",
+        columns=[*_first("fleet"), *right("saved", "dollars")],
+        rows=[
+            (entry.name, saved_text(ledger.saved[entry.name]), span(entry.low_usd, entry.high_usd))
+            for entry in ledger.alternatives
+        ],
+    )
+
+
+def _caused(ledger: Ledger) -> Sheet:
+    rows = [
+        (share.workload, share.usd, share_text(ledger, share.usd), share.group or NO_GROUP, share.category)
+        for share in ledger.shares
+    ]
+    if ledger.plan_usd:
+        rows.append(("assumed plan", ledger.plan_usd, "", "", ""))
+    return Sheet(
+        caption="Dollars of each group's nodes by the resources that pods requested. Idle: requested by no pod.",
+        columns=[*_first("caused by"), *right("dollars", unit=DOLLARS), *right("share", "group", "category")],
+        rows=rows,
+    )
+
+
+def _bill(bill: Bill) -> Sheet:
+    lines = {
+        **bill.parts,
+        "all lines, amortised": sum(bill.parts.values()),
+        **{f"apart: {charge.lower()}": usd for charge, usd in bill.apart.items()},
+        **{f"without a customer's tag: {charge.lower()}": usd for charge, usd in bill.shared_usd.items()},
+    }
+    return Sheet(
+        caption="Amortised cost. Taxes, credits and refunds are listed apart.",
+        columns=[*_first("line of AWS' bill"), *right("dollars", unit=DOLLARS)],
+        rows=[*lines.items()],
+    )
+
+
+def _difference(difference: Difference) -> Sheet:
+    return Sheet(
+        caption="Causes add up to the difference.",
+        columns=[*_first("cause"), *right("dollars")],
+        rows=[(name, span(*usd)) for name, usd in difference.causes.items()],
+        total=("the bill's nodes less the ledger's", span(difference.low_usd, difference.high_usd)),
+    )
+
+
+def _bill_notes(bill: Bill) -> Iterator[str]:
+    yield "Effective (amortised) cost. The bill's month is in UTC, the ledger's in the stack's time zone."
+    if bill.accounts > 1:
+        yield f"Rows of {bill.accounts} accounts have this customer's tag."
+    if bill.shared_usd:
+        yield "Rows without a customer's tag belong to the entire organisation and are in no line of this stack."
+    if bill.utilisation is not None:
+        yield f"Savings Plans, entire report: {percent(bill.utilisation)} of {dollars(bill.committed_usd)} used."
+    if bill.unused_reservation_usd:
+        yield f"Reservations, entire report: {dollars(bill.unused_reservation_usd)} unused."
+    if bill.coverage is not None:
+        yield f"Commitments cover {percent(bill.coverage)} of this stack's nodes at public prices, spot excluded."

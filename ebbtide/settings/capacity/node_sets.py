@@ -1,0 +1,56 @@
+"""The nodes of an existing cluster as node groups, for replays.
+
+`cluster.nodeShapes` describes the nodes of each set in `cluster.nodeSelectors`. The stack itself has no node groups:
+Ebbtide creates no nodes there, and prices never choose a pod's set.
+"""
+
+from typing import ClassVar
+
+from ebbtide.provisioning_labels import NodeKind
+from ebbtide.settings.capacity.placed import placed_pods
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.settings.sections.ray import RayHead
+from ebbtide.settings.sections.shapes import NodeSetShape
+
+
+def with_node_sets(settings: StackSettings) -> StackSettings:
+    """Return the stack with a node group for each described set of nodes. A stack on EKS is unchanged."""
+    shapes = settings.cluster.node_shapes
+    if not shapes:
+        return settings
+    return settings.model_copy(update={"node_groups": {name: _group(name, shape) for name, shape in shapes.items()}})
+
+
+def constant_groups(settings: StackSettings) -> tuple[str, ...]:
+    """Return the sets of nodes that no autoscaler adds or removes. Fixed nodes always stay, so they do not count."""
+    shapes = settings.cluster.node_shapes.items()
+    return tuple(name for name, shape in shapes if not shape.autoscaled and name != NodeKind.FIXED)
+
+
+def sets_without_shape(settings: StackSettings) -> tuple[str, ...]:
+    """Return the sets of nodes that pods of the stack use and that no shape describes."""
+    pods = sorted(placed_pods(settings), key=lambda pod: isinstance(pod.pod, RayHead))
+    return tuple(
+        name for name in dict.fromkeys(pod.node_set for pod in pods) if name not in settings.cluster.node_shapes
+    )
+
+
+class _NamedNodes(NodeGroupSettings):
+    """A set other than `fixed`, `flexible` and `gpu`: services do not use it."""
+
+    for_any_pod: ClassVar[bool] = False
+
+
+def _group(name: str, shape: NodeSetShape) -> NodeGroupSettings:
+    kinds = (NodeKind.FIXED, NodeKind.FLEXIBLE, NodeKind.GPU)
+    kind = next((kind for kind in kinds if kind == name), NodeKind.GPU if shape.gpu else NodeKind.FLEXIBLE)
+    model = NodeGroupSettings if kind == name else _NamedNodes
+    return model.model_construct(
+        kind=kind,
+        instance_types=(f"nodes of {name}",),
+        shape=shape,
+        min=shape.min if shape.autoscaled else shape.max,
+        max=shape.max,
+        reserved=shape.reserved,
+    )

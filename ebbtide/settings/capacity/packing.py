@@ -1,0 +1,190 @@
+"""Count the nodes that a set of pods needs: first fit, largest pods first.
+
+No scheduler packs much tighter, and the scheduler of EKS spreads pods, so pods that do not fit here do not fit there.
+Nodes in the same state are counted, not listed: a million replicas take no longer than one.
+
+The nodes of an existing cluster are not in the stack file, so nothing is calculated for it.
+"""
+
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ebbtide.prices import Capacity
+from ebbtide.provisioning_labels import Architecture
+from ebbtide.settings.capacity.placed import placed_pods
+from ebbtide.settings.capacity.placement import PodSize, copies, fits, node_of, pod_size, takes, with_adopted_pools
+from ebbtide.settings.fragment.values import inside
+from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.workloads import WorkloadSettings
+from ebbtide.vocabulary.labels import Category
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nodes:
+    """A node group for packing: the capacity of one empty node, and the maximum number of nodes."""
+
+    each: Capacity
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Alike:
+    """Nodes of one group with the same free capacity."""
+
+    group: str
+    room: Capacity
+    count: int
+
+
+@dataclass
+class Packing:
+    groups: Mapping[str, Nodes]
+    opened: dict[str, int] = field(init=False)
+    used: list[_Alike] = field(default_factory=list[_Alike])
+
+    def __post_init__(self) -> None:
+        self.opened = dict.fromkeys(self.groups, 0)
+
+    def place(self, size: PodSize, replicas: int, within: Collection[str]) -> None:
+        """Place pods on nodes in use, then on empty ones, then beyond the maximum of the first suitable group."""
+        used, self.used = self.used, []
+        unplaced = replicas
+        for alike in used:
+            if alike.group in within:
+                unplaced = self._fill(alike, size, unplaced)
+            else:
+                self.used.append(alike)
+        suitable = self._suitable(size, within)
+        for name in suitable:
+            unplaced = self._open(name, size, unplaced, most=max(0, self.groups[name].most - self.opened[name]))
+        if unplaced and suitable:
+            self._open(suitable[0], size, unplaced, most=unplaced)
+
+    def has_room(self, size: PodSize, within: Collection[str]) -> bool:
+        """True if one more pod fits on a node."""
+        suitable = [name for name in self._suitable(size, within) if self.opened[name] <= self.groups[name].most]
+        empty = any(self.opened[name] < self.groups[name].most for name in suitable)
+        return empty or any(copies(size, alike.room) for alike in self.used if alike.group in suitable)
+
+    def _suitable(self, size: PodSize, within: Collection[str]) -> list[str]:
+        return [name for name, nodes in self.groups.items() if name in within and fits(size, nodes.each)]
+
+    def _open(self, name: str, size: PodSize, unplaced: int, *, most: int) -> int:
+        empty = self.groups[name].each
+        count = min(most, -(-unplaced // copies(size, empty)))
+        self.opened[name] += count
+        return self._fill(_Alike(name, empty, count), size, unplaced)
+
+    def _fill(self, alike: _Alike, size: PodSize, unplaced: int) -> int:
+        """Place up to `unplaced` pods on these nodes, node by node, and return the number that remains."""
+        per_node = copies(size, alike.room)
+        full = min(alike.count, unplaced // per_node) if per_node else 0
+        partial = min(unplaced - full * per_node, per_node) if full < alike.count else 0
+        split = ((full, per_node), (1 if partial else 0, partial), (alike.count - full - (1 if partial else 0), 0))
+        self.used += [_Alike(alike.group, _less(alike.room, size, pods), count) for count, pods in split if count]
+        return unplaced - full * per_node - partial
+
+
+def alike_nodes_needed(node: Capacity, pods: Iterable[tuple[PodSize, int]]) -> int:
+    """Return how many nodes like `node` the pods need, without a maximum."""
+    return nodes_needed(pods, {"": Nodes(each=node, most=sys.maxsize)})[""]
+
+
+def nodes_needed(pods: Iterable[tuple[PodSize, int]], groups: Mapping[str, Nodes]) -> dict[str, int]:
+    """Return the nodes of each group that the pods need. `pods` are pairs of size and count; all may run on any group.
+
+    Groups are filled in order. Pods beyond the maximum of all groups count on the first suitable group, which then
+    needs more nodes than its `most`. A pod that fits no empty node is left out.
+    """
+    return packed([(size, replicas, groups) for size, replicas in pods], groups).opened
+
+
+def packed(pods: Iterable[tuple[PodSize, int, Collection[str]]], groups: Mapping[str, Nodes]) -> Packing:
+    """Pack pods, each of which may run on some of the groups."""
+    packing = Packing(groups)
+    for size, replicas, within in sorted(pods, key=lambda pod: (pod[0].cpu, pod[0].memory), reverse=True):
+        packing.place(size, replicas, within)
+    return packing
+
+
+def _less(room: Capacity, size: PodSize, pods: int) -> Capacity:
+    return Capacity(
+        cpu=room.cpu - pods * size.cpu,
+        memory=room.memory - pods * size.memory,
+        gpu=room.gpu - pods * size.gpu,
+        pods=room.pods - pods,
+    )
+
+
+class PodRequests(NamedTuple):
+    """Pods of one size: minimum, maximum, and the groups that they may run on."""
+
+    name: str
+    size: PodSize
+    least: int
+    most: int
+    groups: Collection[str]
+    arch: Architecture | None
+
+
+def pod_requests(stack: StackSettings) -> Iterator[PodRequests]:
+    settings = with_adopted_pools(stack)
+    for pod in placed_pods(settings):
+        groups = pod.groups(settings.node_groups)
+        yield PodRequests(pod.name, pod.size, pod.least, pod.most, groups, pod.pod.arch)
+
+
+def groups_of(workload: WorkloadSettings, settings: StackSettings) -> Collection[str]:
+    return [name for name, group in settings.node_groups.items() if takes(group, workload)]
+
+
+def nodes_at_maximum(settings: StackSettings) -> Mapping[str, int]:
+    """Return the number of nodes that each group needs if every pod that may run there does."""
+    pods = [(request.size, request.most, request.groups) for request in pod_requests(settings)]
+    return packed(pods, _nodes(settings)).opened
+
+
+def adopted_nodes(settings: StackSettings) -> Mapping[str, int]:
+    """Return the nodes of each group that adopted pods need if no others run, with pools at their minimum."""
+    requests = [request for request in pod_requests(settings) if request.name in settings.adopted]
+    return packed([(request.size, request.least, request.groups) for request in requests], _nodes(settings)).opened
+
+
+def lasting_pods(settings: StackSettings) -> Packing:
+    """Pack the pods that stay: services at their maximum, adopted pods, and the minimum of what scales to zero."""
+    return packed(
+        [(request.size, request.least, request.groups) for request in pod_requests(settings)], _nodes(settings)
+    )
+
+
+def lasting_nodes(settings: StackSettings, fewer: Mapping[str, int] | None = None) -> Mapping[str, int]:
+    """Return the nodes of each group for the pods that stay, at least the group's minimum. `fewer` has by name the pods
+    that remain of a sleeping workload.
+    """
+    numbers = fewer or {}
+    requests = [(pod.size, numbers.get(pod.name, pod.least), pod.groups) for pod in pod_requests(settings)]
+    opened = packed(requests, _nodes(settings)).opened
+    return {name: max(group.min, opened.get(name, 0)) for name, group in settings.node_groups.items()}
+
+
+def mounts_alone(workload: WorkloadSettings) -> bool:
+    """True if the workload mounts a ReadWriteOnce claim. Without `shared`, the claim of a single pod counts as one."""
+    shared_values = [volume.shared for volume in workload.volumes.values() if volume.claim is not None]
+    shared_values += [None for _, key, _ in inside(workload.pod) if key == "persistentVolumeClaim"]
+    return any(workload.is_alone if shared is None else not shared for shared in shared_values)
+
+
+def one_at_a_time(workload: WorkloadSettings) -> bool:
+    """True if a release must end all former pods before the next one starts."""
+    return mounts_alone(workload) or (workload.is_alone and workload.category is Category.FIXED)
+
+
+def room_for_next(workload: WorkloadSettings, settings: StackSettings, lasting: Packing) -> bool:
+    """True if a release may start the next pod before an old one ends: a node has room, or one can be added."""
+    return not settings.node_groups or lasting.has_room(pod_size(workload), groups_of(workload, settings))
+
+
+def _nodes(settings: StackSettings) -> Mapping[str, Nodes]:
+    return {name: Nodes(each=node_of(group), most=group.max) for name, group in settings.node_groups.items()}

@@ -1,6 +1,0 @@
-"""The strategies of a stack over one trace: `replay` returns a `Replay`."""
-
-from ebbtide.simulator.replay.run import replay
-from ebbtide.simulator.setup import ReplayError, ReplayOptions
-
-__all__ = ["ReplayError", "ReplayOptions", "replay"]

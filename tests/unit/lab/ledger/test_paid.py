@@ -1,0 +1,206 @@
+"""What a month's nodes cost: a made-up month beside its true dollars."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ebbtide.lab.ledger.build import ledger_of, usage_of_month
+from ebbtide.lab.ledger.lives import NodeKey, Sightings, gaps_between, lives_of
+from ebbtide.lab.ledger.month import LedgerError, Month, month_named
+from ebbtide.lab.ledger.paid import Paid, paid_of
+from ebbtide.lab.ledger.rates import rates_of
+from ebbtide.prices import PricingAssumption, hourly
+from ebbtide.settings import StackSettings
+from tests.builders.monitoring.month import FIXED, FLEXIBLE, REGION, KnownMonth, stack
+from tests.builders.settings import loaded
+
+OCTOBER = Month(year=2026, month=10, zone="Europe/Berlin")  # its last Sunday has 25 hours
+WHOLE = KnownMonth(month=OCTOBER)
+
+
+@pytest.fixture(scope="module")
+def acme(tmp_path_factory: pytest.TempPathFactory) -> StackSettings:
+    return loaded(stack(), tmp_path_factory.mktemp("stack"))
+
+
+def paid_for(known: KnownMonth, acme: StackSettings) -> Paid:
+    recording = known.recording()
+    return paid_of(acme, known.month, recording, rates_of(acme, recording))
+
+
+def bounds(paid: Paid) -> tuple[float, float]:
+    recorded = sum(row.usd for row in paid.rows)
+    return recorded + sum(gap.low_usd for gap in paid.gaps), recorded + sum(gap.high_usd for gap in paid.gaps)
+
+
+def test_the_dollars_of_a_recorded_month_are_its_true_ones(acme: StackSettings) -> None:
+    """Two prices change in it, a node has the name of an earlier one, and a third of the nodes run on spot."""
+    paid = paid_for(WHOLE, acme)
+
+    assert not paid.gaps
+    assert bounds(paid) == pytest.approx((WHOLE.usd(), WHOLE.usd()), rel=0.001)
+    for group in ("fixed", "flexible", "spot"):
+        dollars = sum(row.usd for row in paid.rows if row.group == group)
+        assert dollars == pytest.approx(WHOLE.usd_of(group), rel=0.005), group
+    assert {row.day for row in paid.rows} == {OCTOBER.day_of(OCTOBER.begin).replace(day=day) for day in range(1, 32)}
+
+
+def test_boots_of_the_month_are_apart(acme: StackSettings) -> None:
+    born = sum(run.created >= WHOLE.begin for run in WHOLE.runs)
+
+    assert sum(row.boots for row in paid_for(WHOLE, acme).rows) == born
+
+
+HOLES = st.lists(st.tuples(st.floats(0, 740), st.floats(0.05, 90)), max_size=4)
+
+
+@given(holes=HOLES, seed=st.integers(0, 3))
+@settings(max_examples=15, deadline=None)
+def test_with_missing_days_the_truth_lies_in_the_stated_range(
+    acme: StackSettings, holes: list[tuple[float, float]], seed: int
+) -> None:
+    hours = [(begin, begin + length) for begin, length in holes]
+    known = KnownMonth(month=OCTOBER, seed=seed, holes=hours, every=240.0)
+
+    low, high = bounds(paid_for(known, acme))
+
+    assert low * 0.998 <= known.usd() <= high * 1.002
+
+
+def test_a_gap_of_two_days_is_named_and_has_a_range(acme: StackSettings) -> None:
+    (gap,) = paid_for(replace(WHOLE, holes=[(200, 248)]), acme).gaps
+
+    assert round((gap.end - gap.begin).total_seconds() / 3600) == 48
+    on_both_sides = 48 * (4 * WHOLE.prices[FIXED][0][1] + WHOLE.prices[FLEXIBLE][1][1])
+    assert on_both_sides < gap.low_usd < 1.1 * on_both_sides
+    all_at_max = 48 * (4 * WHOLE.prices[FIXED][0][1] + 24 * WHOLE.prices[FLEXIBLE][0][1])
+    assert all_at_max < gap.high_usd < 1.5 * all_at_max  # and the nodes on spot
+
+
+def test_a_price_that_changed_in_a_gap_is_within_its_bounds(acme: StackSettings) -> None:
+    known = KnownMonth(month=OCTOBER, scale=0, holes=[(229, 250)])
+    before, (_, after) = known.prices[FLEXIBLE]
+    read_at = known.begin + 250 * 3600 + 500  # prices are read every ten minutes
+    recording = replace(known.recording(), prices={**known.prices, FLEXIBLE: (before, (read_at, after))})
+
+    low, high = bounds(paid_of(acme, OCTOBER, recording, rates_of(acme, recording)))
+
+    assert low <= known.usd() <= high
+
+
+def test_the_most_of_a_gap_has_the_dearest_type_of_a_group_also_if_it_never_ran(
+    acme: StackSettings, tmp_path: Path
+) -> None:
+    dearer = "m7a.4xlarge"
+    other = loaded(stack().replace("[m7i.4xlarge], max: 24", f"[m7i.4xlarge, {dearer}], max: 24"), tmp_path)
+
+    gaps = [paid_for(replace(WHOLE, holes=[(200, 248)]), settings).gaps[0] for settings in (acme, other)]
+
+    more = 48 * (hourly(REGION, dearer) - hourly(REGION, FLEXIBLE))
+    assert 20 * more < gaps[1].high_usd - gaps[0].high_usd < 24 * more
+
+
+def test_an_exporter_that_restarts_leaves_no_gap(acme: StackSettings) -> None:
+    restarts = [(hour, hour + 0.07) for hour in range(5, 700, 40)]
+
+    paid = paid_for(replace(WHOLE, holes=restarts), acme)
+
+    assert not paid.gaps
+    assert bounds(paid) == pytest.approx((WHOLE.usd(), WHOLE.usd()), rel=0.002)
+
+
+def test_two_nodes_of_one_name_are_two_lives() -> None:
+    lives = [life for life in lives_of(WHOLE.sightings()) if life.key.node == "ip-10-0-0-9"]
+
+    assert len(lives) == 2
+    assert 300 < lives[1].begin - lives[0].end < 500
+
+
+def lives(seen: dict[str, list[float]], born: list[float]) -> list[tuple[str, float | None, float, float]]:
+    """Lives of one node by group, where the exporter looks once a minute for two hours."""
+    keys = {group: NodeKey(node="a", group=group, category="", instance_type="", capacity_type="") for group in seen}
+    sightings = Sightings(
+        looks=[60.0 * place for place in range(120)],
+        seen={keys[group]: times for group, times in seen.items()},
+        created={"a": born},
+    )
+    return [(life.key.group, life.created, life.begin, life.end) for life in lives_of(sightings)]
+
+
+def minutes(first: int, last: int) -> list[float]:
+    return [60.0 * minute for minute in range(first, last + 1)]
+
+
+def test_a_node_that_was_away_while_the_exporter_looked_did_not_run_then() -> None:
+    seen = {"flexible": [*minutes(10, 20), *minutes(60, 70)]}
+
+    assert lives(seen, [570.0]) == [("flexible", 570.0, 570.0, 1230.0), ("flexible", None, 3600.0, 4230.0)]
+    short = {"flexible": [*minutes(10, 20), *minutes(24, 30)]}
+    assert lives(short, [570.0]) == [("flexible", 570.0, 570.0, 1830.0)]
+
+
+def test_a_node_whose_label_changes_is_paid_once() -> None:
+    seen = {"": minutes(10, 20), "flexible": minutes(21, 30)}
+
+    assert lives(seen, [570.0]) == [("", 570.0, 570.0, 1230.0), ("flexible", None, 1260.0, 1830.0)]
+    assert lives(dict(reversed(seen.items())), [570.0]) == lives(seen, [570.0])
+
+
+def test_five_minutes_of_silence_are_no_gap_and_more_are() -> None:
+    assert gaps_between([0.0, 300.0, 601.0, 700.0], 0.0, 900.0) == ((300.0, 601.0),)
+
+
+def test_a_plan_pays_for_the_minimum_and_is_a_line_of_its_own(tmp_path: Path) -> None:
+    plan = PricingAssumption.COMPUTE_1Y
+    acme = loaded(stack(costs=f"pricingAssumption: {plan}"), tmp_path)
+    paid = paid_for(WHOLE, acme)
+    saved = 1 - hourly(REGION, FIXED, plan) / hourly(REGION, FIXED)
+    three_of_four = 0.75 * sum(row.usd for row in paid.rows if row.group == "fixed")
+
+    assert paid.plan_usd == pytest.approx(-saved * three_of_four, rel=0.01)
+
+
+def test_a_type_without_a_price_ends_the_ledger(acme: StackSettings) -> None:
+    known = WHOLE.recording()
+    odd = {replace(key, instance_type="x9.huge"): seen for key, seen in known.sightings.seen.items()}
+    recording = replace(known, sightings=replace(known.sightings, seen=odd))
+
+    with pytest.raises(LedgerError) as told:
+        ledger_of(recording, acme, OCTOBER, datetime(2026, 11, 3, tzinfo=UTC))
+
+    (line,) = str(told.value).splitlines()
+    assert line.startswith("x9.huge ran in ")
+
+
+def test_prices_of_the_tables_apply_where_none_was_recorded(acme: StackSettings) -> None:
+    rates = rates_of(acme, replace(WHOLE.recording(), prices={}))
+
+    assert rates.listed_usd(FLEXIBLE, WHOLE.begin) == WHOLE.prices[FLEXIBLE][0][1]
+
+
+@pytest.mark.parametrize("text", ["2026-13", "2026-1", "november", "1999-01", "2026-11-01"])
+def test_other_text_is_no_month(text: str) -> None:
+    assert month_named(text, "UTC") is None
+
+
+def test_a_month_begins_and_ends_at_local_midnight() -> None:
+    assert OCTOBER.hours == 31 * 24 + 1
+    assert OCTOBER.after.after.after == Month(year=2027, month=1, zone="Europe/Berlin")
+
+
+def test_the_usage_of_karpenters_nodes_states_their_types(tmp_path: Path) -> None:
+    several = f"flexible: {{ instanceTypes: [{FLEXIBLE}, {FIXED}], provisioner: karpenter,"
+    text = stack().replace(f"flexible: {{ instanceTypes: [{FLEXIBLE}],", several)
+    recording = replace(WHOLE, every=240.0).recording()
+
+    usage = usage_of_month(recording, loaded(text, tmp_path), OCTOBER)
+
+    assert not any(usage.nodes["flexible"])
+    assert not any(usage.nodes[f"flexible/{FIXED}"])
+    plain = usage_of_month(recording, loaded(stack(), tmp_path), OCTOBER)
+    assert usage.nodes[f"flexible/{FLEXIBLE}"] == pytest.approx(plain.nodes["flexible"])
+    assert sum(plain.nodes["flexible"]) > 0

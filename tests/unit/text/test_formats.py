@@ -1,0 +1,133 @@
+"""Parsing and formatting of durations, quantities and money."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from ebbtide.text.counts import number_of, percent, several
+from ebbtide.text.durations import duration, format_duration, go_text, read_duration, short, whole_minutes
+from ebbtide.text.money import dollars, whole_dollars
+from ebbtide.text.quantities import CPU_UNITS, read_quantity
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90s", 90),
+        ("15m", 900),
+        ("1h30m", 5400),
+        ("2d", 172_800),
+        ("10m0s", 600),
+        ("0s", 0),
+        ("9999999h", 3155760000),
+    ],
+)
+def test_a_duration_is_read_from_its_parts_and_ends_at_a_century(text: str, seconds: int) -> None:
+    assert read_duration(text) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("text", ["", "2", "h", "30m1h", "-2h", "1.5h", "two hours", "٣h", " 2h"])
+def test_what_is_no_duration_reads_as_none(text: str) -> None:
+    assert read_duration(text) is None
+
+
+@pytest.mark.parametrize("text", ["0s", "90s", "15m", "12h", "36h"])
+def test_a_duration_is_written_as_it_is_read(text: str) -> None:
+    assert format_duration(read_duration(text) or timedelta()) == text
+
+
+@pytest.mark.parametrize("text", ["0s", "90s", "1m0s", "1h0m5s", "36h0m0s"])
+def test_go_writes_every_unit_below_the_largest(text: str) -> None:
+    assert go_text(read_duration(text) or timedelta()) == {"90s": "1m30s"}.get(text, text)
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "no jobs"), (1, "1 job"), (2, "2 jobs"), (2000, "2,000 jobs")])
+def test_a_count_agrees_with_its_noun(count: int, text: str) -> None:
+    assert several(count, "job") == text
+    assert number_of(count, "job") == text.replace("no ", "0 ")
+
+
+@pytest.mark.parametrize(
+    ("fraction", "text"),
+    [
+        (0.412, "41 %"),
+        (0.0412, "4.1 %"),
+        (0.05, "5 %"),
+        (-0.2, "\N{MINUS SIGN}20 %"),
+        (1.0, "100 %"),
+        (-0.00001, "0 %"),
+    ],
+)
+def test_small_shares_keep_one_digit(fraction: float, text: str) -> None:
+    assert percent(fraction) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "amount"),
+    [
+        ("500m", "0.5"),
+        ("8Gi", str(8 * 2**30)),
+        ("1.5k", "1500"),
+        (2, "2"),
+        (0.5, "0.5"),
+        ("2 Gi", None),
+        ("3e2", None),
+        (True, None),
+        (None, None),
+    ],
+)
+def test_a_quantity_is_a_number_times_its_unit(value: object, amount: str | None) -> None:
+    assert read_quantity(value) == (None if amount is None else Decimal(amount))
+
+
+def test_a_unit_of_something_else_is_no_quantity() -> None:
+    assert [read_quantity(text, CPU_UNITS) for text in ("2", "500m", "2Gi")] == [2000, 500, None]
+
+
+def test_times_to_wait_are_rounded_down_to_minutes() -> None:
+    spans = [timedelta(seconds=seconds) for seconds in (-1, 5, 61, 7500, 90000)]
+
+    assert [whole_minutes(span) for span in spans] == ["0 s", "5 s", "1 min", "2 h 05 min", "1 d 1 h"]
+
+
+def test_an_amount_in_a_table_is_whole_or_unknown() -> None:
+    assert [whole_dollars(usd) for usd in (0, 1234.4, None)] == ["0", "1,234", "-"]
+
+
+@pytest.mark.parametrize(
+    ("usd", "text"),
+    [
+        (0, "$0.00"),
+        (3.456, "$3.46"),
+        (99.996, "$100"),
+        (1234.5, "$1,234"),
+        (-1234.6, "\N{MINUS SIGN}$1,235"),
+        (-0.001, "$0.00"),
+    ],
+)
+def test_dollars_show_cents_only_below_a_hundred(usd: float, text: str) -> None:
+    assert dollars(usd) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (0.3, "under 1 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min 00 s"),
+        (224, "3 min 44 s"),
+        (3599.7, "1 h 00 min"),
+        (7500, "2 h 05 min"),
+        (86_390, "1 d 0 h"),
+        (97_200, "1 d 3 h"),
+    ],
+)
+def test_durations_name_their_two_largest_units(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(38, "38s"), (224, "3m 44s"), (7500, "2h 05m"), (97_200, "1d 3h")])
+def test_a_narrow_column_gets_short_units(seconds: float, text: str) -> None:
+    assert short(duration(seconds)) == text
