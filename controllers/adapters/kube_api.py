@@ -29,7 +29,7 @@ NoCluster = ConfigException  # no API server is configured; the message has the 
 
 _JSON, MERGE_PATCH = "application/json", "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"  # JSON is YAML
-_PATIENCE = Timeout(connect=2.0, read=5.0)  # a later answer is too late for a Lease of 15 s
+_PATIENCE = 5.0  # seconds; a later answer is too late for a Lease of 15 s
 
 
 class ApiError(Exception):
@@ -41,10 +41,19 @@ class ApiError(Exception):
 
 
 class KubeApi:
-    """Safe to use from several threads. `on_time` receives the server's time with every answer."""
+    """Safe to use from several threads. `on_time` receives the server's time with every answer. `patience` is the
+    longest wait for an answer, in seconds.
+    """
 
-    def __init__(self, configuration: Configuration, on_time: Callable[[datetime], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        configuration: Configuration,
+        on_time: Callable[[datetime], None] = lambda _: None,
+        *,
+        patience: float = _PATIENCE,
+    ) -> None:
         self._configuration, self._on_time = configuration, on_time
+        self._patience = Timeout(connect=2.0, read=patience)
         # Without keepalive a dead connection would look like a quiet one.
         configuration.socket_options = tcp_keepalive_socket_options(idle=10, interval=5, count=3)
         configuration.connection_pool_maxsize = 16  # one per watch and thread
@@ -80,7 +89,7 @@ class KubeApi:
         return Watch(self._send("GET", path, {**query, "watch": "true"}, timeout=patience, preload_content=False))
 
     def _answer(self, verb: str, path: str, query: Mapping[str, str], body: object = None, kind: str = _JSON) -> Json:
-        response = self._send(verb, path, query, kind, json=body, timeout=_PATIENCE)
+        response = self._send(verb, path, query, kind, json=body, timeout=self._patience)
         try:
             return cast("Json", response.json())
         except ValueError as error:

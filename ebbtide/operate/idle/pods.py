@@ -42,25 +42,27 @@ def running_pods(prometheus: Prometheus, settings: StackSettings) -> list[Priced
     values: dict[tuple[str, ...], float] = {}  # by metric and pod, or metric and node
     labels_of: dict[tuple[str, ...], Mapping[str, str]] = {}
     for sample in samples:
-        metric, labels = sample.labels["__name__"].removeprefix("ebbtide_"), sample.labels
-        thing = (labels["namespace"], labels["pod"]) if metric.startswith("pod_") else (labels["node"],)
+        # A recording rule of somebody else may have such a name and other labels.
+        metric, labels = sample.labels.get("__name__", "").removeprefix("ebbtide_"), sample.labels
+        thing = [labels.get(it, "") for it in (("namespace", "pod") if metric.startswith("pod_") else ("node",))]
         values[metric, *thing], labels_of[metric, *thing] = sample.value, labels
     pods: list[PricedPod] = []
     for (metric, *pod), labels in labels_of.items():
         if metric != "pod_info":
             continue
-        on, node = labels["node"], labels_of.get(("node_info", labels["node"]), {})
+        on = labels.get("node", "")
+        node = labels_of.get(("node_info", on), {})
         usd = values.get(("node_dollars_per_hour", on))
         if node.get("capacity_type", "").lower() == "spot":
             with suppress(NoPrice):
-                usd = spot_typical(settings.region, node["instance_type"])
+                usd = spot_typical(settings.region, node.get("instance_type", ""))
         requested = {of: values.get((f"pod_requested_{of}", *pod), 0.0) for of in ("cpu_cores", "memory_bytes", "gpus")}
         resources = ("gpus",) if values.get(("node_gpus", on)) else ("cpu_cores", "memory_bytes")
         share = sum(requested[of] / (values.get((f"node_{of}", on)) or inf) for of in resources) / len(resources)
         pods.append(
             PricedPod(
-                namespace=labels["namespace"],
-                pod=labels["pod"],
+                namespace=pod[0],
+                pod=pod[1],
                 workload=labels.get("workload", ""),
                 category=labels.get("category", ""),
                 gpus=requested["gpus"],

@@ -36,6 +36,7 @@ _SERVED: tuple[Component, ...] = ("kube-controller-manager", "kube-scheduler")
 _ATTEMPTS = 3  # another process may take a free port before ours does
 _TICK = 0.02
 _NODE_LEASE_SECONDS = 40
+_ANSWER_LIMIT = 60.0  # seconds; a client under test has its own limit
 _HPA_SYNC = 1  # seconds; Kubernetes' 15 would only take longer
 
 
@@ -256,7 +257,7 @@ class ControlPlane:
         self.wait(lambda: accepts(client, host), "waiting for etcd")
         self._launch("kube-apiserver", self._api_server_arguments(client, api))
         self.wait(self._ca_file.exists, "waiting for the API server's certificate")
-        self._api = KubeApi(self.configuration())
+        self._api = KubeApi(self.configuration(), patience=_ANSWER_LIMIT)
         self.wait(lambda: self._answers("/api/v1/namespaces/default"), "waiting for the API server")
         if self._with_nodes:
             common = [f"--kubeconfig={self.kubeconfig}"]

@@ -1,0 +1,61 @@
+"""The pods that Prometheus knows, with the dollars of what each of them requests."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from ebbtide.monitoring.client import Prometheus, UnknownAnswer
+from ebbtide.monitoring.links import Reply
+from ebbtide.operate.idle.pods import running_pods
+from tests.builders.settings import loaded, shortest
+
+NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
+POD = {"namespace": "ebbtide-workers", "pod": "train-a"}
+NODE = {"node": "ip-10-0-1-7"}
+
+
+class Answering:
+    """A Prometheus with these samples, which are new, and of one controller."""
+
+    where = "Prometheus at test"
+
+    def __init__(self, *samples: tuple[str, Mapping[str, str], float]) -> None:
+        named = [({"__name__": name} if name else {}, labels, value) for name, labels, value in samples]
+        self._samples = [{"metric": {**name, **labels}, "value": [0, str(value)]} for name, labels, value in named]
+
+    def get(self, path: str, query: Mapping[str, object]) -> Reply:
+        assert path == "query", path
+        told = {"max(": NOW.timestamp(), "sum(": 1.0}.get(str(query["query"])[:4])
+        result = self._samples if told is None else [{"metric": {}, "value": [0, str(told)]}]
+        return Reply({"status": "success", "data": {"result": result}}, NOW)
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        ("ebbtide_pod_hours_total", {"team": "vision"}, 7.0),
+        ("ebbtide_node_hours_total", {"team": "vision"}, 7.0),
+        ("ebbtide_pod_requested_cpu_cores", {"pod": "train-a"}, 7.0),
+        ("", {"customer": "acme"}, 7.0),
+    ],
+    ids=["of pods", "of nodes", "without a namespace", "without a name"],
+)
+def test_series_of_others_change_no_pod(foreign: tuple[str, Mapping[str, str], float], tmp_path: Path) -> None:
+    answering = Answering(
+        ("ebbtide_pod_info", {**POD, **NODE, "workload": "train", "category": "worker"}, 1),
+        ("ebbtide_pod_requested_cpu_cores", POD, 2),
+        ("ebbtide_pod_requested_memory_bytes", POD, 4),
+        ("ebbtide_node_info", {**NODE, "instance_type": "m7i.xlarge", "capacity_type": "ON_DEMAND"}, 1),
+        ("ebbtide_node_cpu_cores", NODE, 4),
+        ("ebbtide_node_memory_bytes", NODE, 16),
+        ("ebbtide_node_dollars_per_hour", NODE, 0.8),
+        foreign,
+    )
+
+    pods = running_pods(Prometheus(answering, "acme", lambda: NOW), loaded(shortest(), tmp_path))
+
+    assert not isinstance(pods, UnknownAnswer), pods
+    assert [(pod.pod, pod.workload) for pod in pods] == [("train-a", "train")]
+    assert pods[0].usd == pytest.approx(0.8 * (2 / 4 + 4 / 16) / 2 * 730)
