@@ -9,11 +9,10 @@ from ebbtide.settings.declared import DeclaredPod, declared_pods
 from ebbtide.settings.file.keys import PODS_IN
 from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.settings.sections.pods.group import GroupPodSettings
 from ebbtide.settings.sections.pods.pod import PodSettings
-from ebbtide.settings.sections.ray import RayGroup, RayHead
-from ebbtide.settings.sections.workers import WorkerSettings
+from ebbtide.settings.sections.ray import RayHead
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.vocabulary.labels import Category
 
@@ -49,14 +48,13 @@ def placed_pods(stack: StackSettings, sections: Iterable[str] = PODS_IN) -> Iter
     for declared in declared_pods(stack, sections):
         pod = declared.pod
         size = head_size(pod) if isinstance(pod, RayHead) else pod_size(pod)
-        least, most = _numbers(pod)
         yield PlacedPod(
             **vars(declared),
             size=size,
             kind=_kind(pod, size),
-            group=pod.node_group if isinstance(pod, WorkerSettings | JobSettings | RayGroup) else "",
-            least=least,
-            most=most,
+            group=pod.node_group if isinstance(pod, GroupPodSettings) else "",
+            least=pod.least,
+            most=pod.most,
         )
 
 
@@ -68,16 +66,3 @@ def _kind(pod: PodSettings, size: PodSize) -> NodeKind:
             return NodeKind.FIXED
         case _:
             return home_kind(Category.WORKER, size.gpu)
-
-
-def _numbers(pod: PodSettings) -> tuple[int, int]:
-    """Return the minimum and the maximum number of pods."""
-    match pod:
-        case WorkloadSettings():
-            return pod.most, pod.most
-        case WorkerSettings() | RayGroup():
-            return pod.min, pod.max
-        case JobSettings():
-            return 0, min(pod.parallelism, pod.completions)
-        case _:
-            return 1, 1
