@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.settings.capacity.placement import head_size, home_kind, home_of, pod_size, suits
+from ebbtide.settings.capacity.placement import head_size, home_kind, home_of, pod_size, suits, with_adopted_pools
 from ebbtide.settings.declared import DeclaredPod, declared_pods
-from ebbtide.settings.file.keys import PODS_IN
+from ebbtide.settings.file.keys import LASTING, PODS_IN
 from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
@@ -26,6 +26,11 @@ class PlacedPod(DeclaredPod):
     group: str  # as named by the pod; empty: any group of the kind
     least: int  # minimum number of pods
     most: int
+
+    @property
+    def initial(self) -> int:
+        """Return the number of pods before an autoscaler changes it."""
+        return self.pod.replicas if isinstance(self.pod, WorkloadSettings) else self.least
 
     @property
     def node_set(self) -> str:
@@ -56,6 +61,11 @@ def placed_pods(stack: StackSettings, sections: Iterable[str] = PODS_IN) -> Iter
             least=pod.least,
             most=pod.most,
         )
+
+
+def resident_pods(stack: StackSettings) -> Iterator[PlacedPod]:
+    """Yield the pods that run without jobs. Adopted pools are not among them."""
+    return placed_pods(with_adopted_pools(stack), LASTING)
 
 
 def _kind(pod: PodSettings, size: PodSize) -> NodeKind:
