@@ -39,7 +39,7 @@ from infra.monitoring import exporter, monitoring
 from infra.ray_clusters import clusters_with_state, ray_clusters, ray_namespaces
 from infra.services import services
 from infra.site import Foundation, Site, following
-from infra.workers import jobs, pools
+from infra.workers import pools, unscaled_workers
 from infra.workloads import snapshots, workload_namespaces, workloads
 
 Password: TypeAlias = pulumi.Input[str] | None
@@ -91,7 +91,7 @@ def customer_half(
     workload_controller(site, ray, site.after(spaces, *secrets, policies, *clusters))
     gateway = services(site, site.after(spaces, policies, *sized))
     snapshots(site)
-    jobs(site, site.after(*before_pods))
+    unscaled_workers(site, site.after(*before_pods))
     # Created after the budgets and deleted before them, since the scaler closes budgets when it stops.
     controller = scaler(site, redis, site.after(spaces, redis, policies, *sized))
     exporters = exporter(site, redis, site.after(spaces, redis, policies))

@@ -1,4 +1,4 @@
-"""The worker pools and the jobs of a stack."""
+"""The pods of the workers' namespace: worker pools and jobs."""
 
 from typing import TypeVar
 
@@ -37,7 +37,8 @@ def pools(site: Site, redis: Redis, options: pulumi.ResourceOptions) -> list[pul
 _AnyJob = TypeVar("_AnyJob", JobSettings, CronJobSettings)
 
 
-def jobs(site: Site, options: pulumi.ResourceOptions) -> None:
+def unscaled_workers(site: Site, options: pulumi.ResourceOptions) -> None:
+    """Create the pods of the workers' namespace that no controller scales."""
     for name, job in site.settings.jobs.items():
         Job(name, _args(site, name, job), site.with_role("job", name, job, WORKER_NAMESPACE, options))
     for name, job in site.settings.cron_jobs.items():

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ebbtide.provisioning_labels import NodeKind
+from ebbtide.provisioning_labels import POOL, NodeKind
 from ebbtide.recording.resources import Resource, kind_of, name_of, namespace_of
 from ebbtide.recording.values import mapping, mappings, mebibytes, millicores, texts, value_at, whole_number
 from ebbtide.settings.capacity.placement import PodSize
@@ -70,8 +70,8 @@ class Pods:
 
     @property
     def is_worker(self) -> bool:
-        """True for the pods of a worker pool; pods of Jobs have the same category, but are not scaled."""
-        return self.category is Category.WORKER and self.lasting
+        """True for the pods of a worker pool. Other pods of category worker are not scaled."""
+        return self.category is Category.WORKER and POOL in self.labels and self.lasting
 
     @property
     def has_probe(self) -> bool:

@@ -82,12 +82,6 @@ class StackSettings(Settings):
         return {**self.workloads, **dict(served_workloads(self.services))}
 
     @property
-    def modelled_workloads(self) -> Mapping[str, WorkloadSettings]:
-        """Return the workloads, the pods of services, and the adopted pods, by name: all that run without jobs."""
-        adopted = {name: rule.modelled() for name, rule in self.adopted.items() if rule.pool is None}
-        return {**self.all_workloads, **adopted}
-
-    @property
     def autoscaled_groups(self) -> Mapping[str, NodeGroupSettings]:
         """Return the groups that the cluster autoscaler provides."""
         return {name: group for name, group in self.node_groups.items() if not group.by_karpenter}

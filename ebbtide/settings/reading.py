@@ -51,11 +51,11 @@ from ebbtide.settings.sections.exceptions import ExceptionSettings, PolicyExcept
 from ebbtide.settings.sections.existing import is_existing, misplaced
 from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
 from ebbtide.settings.sections.node_groups import DEFAULT_REGION, NodeGroupSettings, filled_groups
-from ebbtide.settings.sections.ray import RayGroup, RaySettings, with_image
+from ebbtide.settings.sections.pods.group import GroupPodSettings
+from ebbtide.settings.sections.ray import RaySettings, with_image
 from ebbtide.settings.sections.secrets import secret_faults, secrets_of
 from ebbtide.settings.sections.serving.services import INHERITED, SINGLE_VARIANT, ServiceSettings
 from ebbtide.settings.sections.types import ShortName
-from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.settings.translation import findings_of
 from ebbtide.vocabulary.labels import Category
@@ -66,7 +66,7 @@ _REGION = r"[a-z]{2,4}(-[a-z]+)+-[0-9]"
 _OF_PARTITION_AWS = r"(?!cn-)[a-z]{2}-[a-z]+-[0-9]"  # other partitions: cn-, one more word, or four letters
 
 _Section = TypeVar("_Section", bound=BaseModel)
-_Placed = TypeVar("_Placed", bound=WorkerSettings | JobSettings | RayGroup)
+_Placed = TypeVar("_Placed", bound=GroupPodSettings)
 _Workload = TypeVar("_Workload", bound=WorkloadSettings)
 
 
@@ -311,7 +311,7 @@ def _with_choices(name: str, entry: object, stack: StackSettings) -> object:
             return _served(name, entry, groups)
         case CronJobSettings():
             return _in_zone(_placed(entry, groups, region), stack.business_hours.timezone)
-        case WorkerSettings() | JobSettings():
+        case GroupPodSettings():
             return _placed(entry, groups, region)
         case RaySettings():
             return _ray_placed(entry, groups, region)
@@ -338,13 +338,8 @@ def _placed(pool: _Placed, groups: Mapping[str, NodeGroupSettings], region: str)
     candidates = {name: group for name, group in usable.items() if suits(group, settled)}
     # A Job is stopped and runs again when its template changes, so it gets no `arch`: its group implies the processor.
     runs_once = isinstance(pool, JobSettings) and not isinstance(pool, CronJobSettings)
-    home = cheapest_group(size, _at_a_time(pool), candidates, region) or ""
+    home = cheapest_group(size, pool.most, candidates, region) or ""
     return (pool if runs_once else settled).model_copy(update={"node_group": home})
-
-
-def _at_a_time(pool: WorkerSettings | JobSettings | RayGroup) -> int:
-    """Return the maximum number of concurrent pods."""
-    return pool.parallelism if isinstance(pool, JobSettings) else pool.max
 
 
 def _on_kind(pod: _Workload, groups: Mapping[str, NodeGroupSettings]) -> _Workload:

@@ -3,13 +3,16 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from ebbtide.settings.capacity.placed import PlacedPod, placed_pods
+from ebbtide.settings.file.keys import WORKER_WORDS
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.adopted import AdoptedSettings, selector_text
-from ebbtide.settings.sections.jobs import JobSettings
+from ebbtide.settings.sections.jobs import CronJobSettings, JobSettings
 from ebbtide.settings.sections.monitoring import MonitoringSettings, PrometheusKind
 from ebbtide.settings.sections.pods.pod import Gpu
 from ebbtide.settings.sections.serving.scale import FloorKind, ScaleSettings
 from ebbtide.settings.sections.week import format_week
+from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.text.counts import several
 from ebbtide.text.durations import format_duration
 from ebbtide.text.quantities import cpu_text, memory_text
@@ -47,18 +50,8 @@ def summary(settings: StackSettings) -> list[str]:
             size = f"{cpu_text(variant.cpu)} CPU, {memory_text(variant.memory)}{_gpus(variant.gpu)}{on}"
             grows = f"{variant.scale.min} to {variant.scale.max}{f' by {by}' if by else ''}{_floor(variant.scale)}"
             lines.append(f"serves   {pods}: {grows}, {size}{way}")
-    for name, pool in settings.workers.items():
-        gpu = _gpus(pool.gpu)
-        lines.append(
-            f"workers  {name}: {pool.min} to {pool.max} on {pool.node_group}, {cpu_text(pool.cpu)} CPU, "
-            f"{memory_text(pool.memory)}{gpu}, jobs up to {format_duration(pool.longest_job)}, "
-            f"queue {', '.join(pool.source.queues)}"
-        )
-    for name, job in settings.jobs.items():
-        lines.append(f"job      {name}: once, {_job_text(job)}")
-    for name, job in settings.cron_jobs.items():
-        when = "suspended" if job.suspended else f"at {job.schedule} ({job.timezone})"
-        lines.append(f"cron job {name}: {when}, {_job_text(job)}")
+    for placed in placed_pods(settings, WORKER_WORDS):
+        lines.append(f"{WORKER_WORDS[str(placed.at[0])].line:<8} {placed.name}: {_worker_text(placed)}")
     for name, cluster in settings.ray.items():
         lines.append(
             f"ray      {name}: Ray {cluster.version}, head {cpu_text(cluster.head.cpu)} CPU, "
@@ -96,13 +89,24 @@ def _watched(monitoring: MonitoringSettings) -> Iterator[str]:
             )
 
 
-def _job_text(job: JobSettings) -> str:
-    gpu = _gpus(job.gpu)
-    pods = f"{job.completions} pods, {job.parallelism} at a time, " if job.completions > 1 else ""
-    return (
-        f"{pods}on {job.node_group}, {cpu_text(job.cpu)} CPU, {memory_text(job.memory)}{gpu}, "
-        f"up to {format_duration(job.longest_run)}"
-    )
+def _worker_text(placed: PlacedPod) -> str:
+    pod = placed.pod
+    on_nodes = f"on {placed.group}, {cpu_text(pod.cpu)} CPU, {memory_text(pod.memory)}{_gpus(pod.gpu)}"
+    match pod:
+        case WorkerSettings():
+            jobs = f"jobs up to {format_duration(pod.longest_job)}, queue {', '.join(pod.source.queues)}"
+            return f"{pod.min} to {pod.max} {on_nodes}, {jobs}"
+        case JobSettings():
+            pods = f"{pod.completions} pods, {pod.parallelism} at a time, " if pod.completions > 1 else ""
+            return f"{_start(pod)}, {pods}{on_nodes}, up to {format_duration(pod.longest_run)}"
+        case _:
+            return on_nodes
+
+
+def _start(job: JobSettings) -> str:
+    if not isinstance(job, CronJobSettings):
+        return "once"
+    return "suspended" if job.suspended else f"at {job.schedule} ({job.timezone})"
 
 
 def _gpus(gpu: Gpu) -> str:

@@ -21,7 +21,7 @@ from ebbtide.lab.simulator.setup import ReplayError
 from ebbtide.lab.simulator.trace.traces import Trace
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings import StackInvalid, StackSettings
-from ebbtide.settings.capacity.placement import pod_size
+from ebbtide.settings.capacity.placed import resident_pods
 from ebbtide.settings.file.bases import is_mapping
 from ebbtide.settings.file.contents import FileReader
 from ebbtide.settings.file.document import read_document
@@ -78,7 +78,7 @@ def _removals(at: Location, value: object, wanted: object) -> Iterator[Change]:
 
 
 def _remaining_groups(settings: StackSettings) -> dict[str, NodeGroupSettings]:
-    gpus = any(pod_size(workload).gpu for workload in settings.modelled_workloads.values())
+    gpus = any(pod.size.gpu for pod in resident_pods(settings))
     stays = {NodeKind.FIXED, NodeKind.FLEXIBLE, *([NodeKind.GPU] if gpus else [])}
     return {name: group for name, group in settings.node_groups.items() if group.kind in stays}
 

@@ -16,6 +16,7 @@ from ebbtide.monitoring.rules import CUSTOMER, Metrics
 from ebbtide.monitoring.serving import counts_requests
 from ebbtide.operate.idle.owners import expired
 from ebbtide.operate.idle.pods import PricedPod
+from ebbtide.settings.capacity.placed import resident_pods
 from ebbtide.settings.capacity.placement import with_adopted_pools
 from ebbtide.settings.capacity.process_documents import sleepers_of
 from ebbtide.settings.model import StackSettings
@@ -122,7 +123,7 @@ def _by_use(settings: StackSettings, pods: Sequence[PricedPod]) -> Iterator[Idle
         name for name, rule in settings.adopted.items() if rule.selector.get("component") == ("singleuser-server",)
     }
     servers |= {started_by(name) for name, workload in settings.workloads.items() if workload.starts_pods}
-    workloads = settings.modelled_workloads.keys() - servers - set[str]().union(*_routed(settings).values())
+    workloads = {pod.name for pod in resident_pods(settings)} - servers - set[str]().union(*_routed(settings).values())
     gpus = [pod for pod in pods if pod.gpus and pod.workload not in _pools_with_minimum(settings)]
     with_jobs = _of(gpus, with_adopted_pools(settings).workers)
     single = [pod for pod in gpus if pod.category == Category.WORKER or not pod.workload]

@@ -4,16 +4,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.settings.capacity.placement import head_size, home_kind, home_of, pod_size, suits
+from ebbtide.settings.capacity.placement import head_size, home_kind, home_of, pod_size, suits, with_adopted_pools
 from ebbtide.settings.declared import DeclaredPod, declared_pods
-from ebbtide.settings.file.keys import PODS_IN
+from ebbtide.settings.file.keys import LASTING, PODS_IN
 from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.settings.sections.pods.group import GroupPodSettings
 from ebbtide.settings.sections.pods.pod import PodSettings
-from ebbtide.settings.sections.ray import RayGroup, RayHead
-from ebbtide.settings.sections.workers import WorkerSettings
+from ebbtide.settings.sections.ray import RayHead
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.vocabulary.labels import Category
 
@@ -27,6 +26,11 @@ class PlacedPod(DeclaredPod):
     group: str  # as named by the pod; empty: any group of the kind
     least: int  # minimum number of pods
     most: int
+
+    @property
+    def initial(self) -> int:
+        """Return the number of pods before an autoscaler changes it."""
+        return self.pod.replicas if isinstance(self.pod, WorkloadSettings) else self.least
 
     @property
     def node_set(self) -> str:
@@ -49,15 +53,19 @@ def placed_pods(stack: StackSettings, sections: Iterable[str] = PODS_IN) -> Iter
     for declared in declared_pods(stack, sections):
         pod = declared.pod
         size = head_size(pod) if isinstance(pod, RayHead) else pod_size(pod)
-        least, most = _numbers(pod)
         yield PlacedPod(
             **vars(declared),
             size=size,
             kind=_kind(pod, size),
-            group=pod.node_group if isinstance(pod, WorkerSettings | JobSettings | RayGroup) else "",
-            least=least,
-            most=most,
+            group=pod.node_group if isinstance(pod, GroupPodSettings) else "",
+            least=pod.least,
+            most=pod.most,
         )
+
+
+def resident_pods(stack: StackSettings) -> Iterator[PlacedPod]:
+    """Yield the pods that run without jobs. Adopted pools are not among them."""
+    return placed_pods(with_adopted_pools(stack), LASTING)
 
 
 def _kind(pod: PodSettings, size: PodSize) -> NodeKind:
@@ -68,16 +76,3 @@ def _kind(pod: PodSettings, size: PodSize) -> NodeKind:
             return NodeKind.FIXED
         case _:
             return home_kind(Category.WORKER, size.gpu)
-
-
-def _numbers(pod: PodSettings) -> tuple[int, int]:
-    """Return the minimum and the maximum number of pods."""
-    match pod:
-        case WorkloadSettings():
-            return pod.most, pod.most
-        case WorkerSettings() | RayGroup():
-            return pod.min, pod.max
-        case JobSettings():
-            return 0, min(pod.parallelism, pod.completions)
-        case _:
-            return 1, 1

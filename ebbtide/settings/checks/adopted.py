@@ -4,18 +4,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from ebbtide.settings.checks.parsed import CheckRule, ParsedSections
-from ebbtide.settings.file.keys import (
-    ADOPTED,
-    CLUSTER,
-    CRON_JOBS,
-    JOBS,
-    RAY,
-    REDIS,
-    REDIS_PASSWORD,
-    SERVICES,
-    WORKERS,
-    WORKLOADS,
-)
+from ebbtide.settings.file.keys import ADOPTED, CLUSTER, PODS, REDIS, REDIS_PASSWORD
 from ebbtide.settings.file.problems import Finding
 from ebbtide.settings.fragment.schema import number_of
 from ebbtide.settings.sections.adopted import MINIMUM_VERSION, MOST_RULES, adopted_budget, deployment_of, disjoint
@@ -123,7 +112,7 @@ def _redis_has_users(parsed: ParsedSections) -> Iterator[Finding]:
 RULES = (
     CheckRule((ADOPTED,), _rules_select_different_pods),
     CheckRule((ADOPTED,), _rules_write_different_objects),
-    CheckRule((ADOPTED, WORKLOADS, SERVICES, WORKERS, JOBS, CRON_JOBS, RAY), _names_are_new),
+    CheckRule((ADOPTED, *PODS), _names_are_new),
     CheckRule((ADOPTED, REDIS), _redis_has_users),
     CheckRule((ADOPTED,), _one_policy_holds_the_rules),
     CheckRule((ADOPTED, CLUSTER), _the_version_has_mutating_policies, on=ClusterKind.EKS),

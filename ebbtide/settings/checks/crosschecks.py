@@ -25,6 +25,7 @@ from ebbtide.settings.file.keys import (
     REDIS,
     REDIS_PASSWORD,
     SERVICES,
+    WORKER_WORDS,
     WORKERS,
     WORKLOADS,
 )
@@ -42,12 +43,11 @@ from ebbtide.settings.sections.eks_versions import (
     to_use_a_newer,
 )
 from ebbtide.settings.sections.existing import unknown_nodes
-from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.pods.volumes import SHM
 from ebbtide.settings.sections.ray import RAY_CONTAINER
 from ebbtide.settings.sections.redis import SET_TOKEN, TOKEN_WANTED, RedisKind
 from ebbtide.settings.sections.types import ZONE_LETTERS
-from ebbtide.settings.sections.workers import WORKER_CONTAINER, PoolSettings, WorkerSettings
+from ebbtide.settings.sections.workers import WORKER_CONTAINER, PoolSettings
 from ebbtide.settings.sections.zones import is_id, zone_findings
 from ebbtide.vocabulary.labels import Category
 
@@ -162,18 +162,19 @@ def _too_long_for_spot(at: Location, lasting: timedelta, hint: str) -> Finding:
 
 
 def _names_of_the_workers_namespace_differ(parsed: ParsedSections) -> Iterator[Finding]:
-    """Pools, jobs and cron jobs share a namespace, and budgets there select by the name."""
-    first = dict.fromkeys(parsed.names(WORKERS), WORKERS)
-    for section in (JOBS, CRON_JOBS):
+    """Budgets of this namespace select by the name."""
+    first: dict[str, str] = {}
+    *others, last = (words.entry for words in WORKER_WORDS.values())
+    for section, words in WORKER_WORDS.items():
         for name in parsed.names(section):
             owner = first.setdefault(name, section)
             if owner != section:
                 yield Finding(
                     code="name.taken",
                     at=(section, name),
-                    wanted="a name that no worker pool, job or cron job has",
+                    wanted=f"a name that no {', '.join(others)} or {last} has",
                     found=f"{name!r}, which is also in {owner}",
-                    example=f"{name}-nightly" if section == CRON_JOBS else f"{name}-once",
+                    example=f"{name}-{words.ending}",
                     hint="one budget would cover the pods of both, and with two budgets every eviction fails",
                 )
 
@@ -211,7 +212,7 @@ def _costs_name_groups(parsed: ParsedSections) -> Iterator[Finding]:
 
 def _pods_name_nodes_of_an_existing_cluster(parsed: ParsedSections) -> Iterator[Finding]:
     for placed in parsed.pods:
-        if isinstance(placed.pod, WorkerSettings | JobSettings):
+        if placed.at[0] in WORKER_WORDS:
             yield from unknown_nodes((*placed.at, "nodeGroup"), placed.group, parsed.stack.cluster.node_selectors)
 
 

@@ -26,13 +26,14 @@ from ebbtide.settings.capacity.placement import (
 )
 from ebbtide.settings.checks.parsed import CheckRule, ParsedSections
 from ebbtide.settings.file.document import REGION
-from ebbtide.settings.file.keys import ADOPTED, CLUSTER, GROUPS, RAY, REDIS, SERVICES, WORKERS, WORKLOADS
+from ebbtide.settings.file.keys import ADOPTED, CLUSTER, GROUPS, RAY, REDIS, SERVICES, WORKLOADS
 from ebbtide.settings.file.not_here import page_section
 from ebbtide.settings.file.problems import Finding, Location, show, unknown_name, value_at
 from ebbtide.settings.fragment.nodes import NodeLabels, unmet
 from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.settings.sections.node_groups import SPOT_TYPES, NodeGroupSettings
+from ebbtide.settings.sections.pods.group import GroupPodSettings
 from ebbtide.settings.sections.redis import CPU, RedisKind
 from ebbtide.settings.sections.zones import is_id
 from ebbtide.text.quantities import memory_text
@@ -209,14 +210,14 @@ def _unsuitable(parsed: ParsedSections, placed: PlacedPod) -> Iterator[Finding]:
             at=at,
             wanted=f"a group of kind {' or '.join(kinds)}",
             found=f"{placed.group!r} of kind {group.kind}",
-            hint="" if placed.size.gpu else f"{_why_not_fixed(placed)}; on fixed nodes nothing would be saved",
+            hint=_why_not_fixed(placed),
         )
 
 
 def _why_not_fixed(placed: PlacedPod) -> str:
-    if placed.at[0] == RAY:
-        return "Ray's workers come and go"
-    return "workers scale to zero" if placed.at[0] == WORKERS else "a job ends"
+    if placed.size.gpu or not isinstance(placed.pod, GroupPodSettings):
+        return ""
+    return f"{placed.pod.not_on_fixed}; on fixed nodes nothing would be saved"
 
 
 def _kinds(placed: PlacedPod) -> tuple[NodeKind, ...]:

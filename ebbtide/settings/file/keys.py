@@ -43,6 +43,14 @@ EACH = "*"
 ENTRY = ()
 
 
+class Words(NamedTuple):
+    """Words of messages for one entry of a section."""
+
+    entry: str
+    line: str  # at the beginning of its line in the output of `check`
+    ending: str  # of another name for it, in an example
+
+
 class Section(NamedTuple):
     """A section. Those with pods have named entries."""
 
@@ -51,6 +59,7 @@ class Section(NamedTuple):
     pods: tuple[tuple[str, ...], ...] = ()  # locations of pods in an entry; EACH matches every key
     lasting: bool = False  # its pods stay without work
     created: bool = True  # Ebbtide creates its pods
+    worker: Words | None = None  # its pods have the names of their entries, and are in the workers' namespace
 
 
 SECTIONS = (
@@ -68,9 +77,9 @@ SECTIONS = (
     Section(DIGEST_KEY),
     Section(CONTROLLER, "controller"),
     Section(WORKLOADS, "workloads", pods=(ENTRY,), lasting=True),
-    Section(WORKERS, "workers", pods=(ENTRY,)),
-    Section(JOBS, "jobs", pods=(ENTRY,)),
-    Section(CRON_JOBS, "cron_jobs", pods=(ENTRY,)),
+    Section(WORKERS, "workers", pods=(ENTRY,), worker=Words("worker pool", line="workers", ending="pool")),
+    Section(JOBS, "jobs", pods=(ENTRY,), worker=Words("job", line="job", ending="once")),
+    Section(CRON_JOBS, "cron_jobs", pods=(ENTRY,), worker=Words("cron job", line="cron job", ending="nightly")),
     Section(RAY, "ray", pods=(("head",), ("groups", EACH))),
     Section(SERVICES, "services", pods=((VARIANTS, EACH),), lasting=True),
     Section(ADOPTED, "adopted", pods=(ENTRY,), lasting=True, created=False),
@@ -89,3 +98,9 @@ PODS_IN = {section.key: section.pods for section in _WITH_PODS}
 
 PODS = tuple(section.key for section in _WITH_PODS if section.created)
 """Sections with pods that Ebbtide creates."""
+
+LASTING = tuple(section.key for section in _WITH_PODS if section.lasting)
+"""Sections with pods that stay without work."""
+
+WORKER_WORDS = {section.key: section.worker for section in SECTIONS if section.worker is not None}
+"""Words of messages, by section with pods in the workers' namespace."""

@@ -22,6 +22,7 @@ from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.calendars import parse_timezone
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.grammar import text_schema
+from ebbtide.settings.sections.pods.group import GroupPodSettings
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.pods.probes import Probes
 from ebbtide.settings.sections.pods.volumes import no_claims
@@ -159,7 +160,7 @@ def _no_readiness(probes: Probes) -> None:
         raise wanted("probe.readiness-of-job", expected, example="liveness", at=("probes", "readiness"))
 
 
-class JobSettings(PodSettings):
+class JobSettings(GroupPodSettings):
     """A job: pods that run once to completion."""
 
     checks: ClassVar[tuple[Check, ...]] = (
@@ -176,6 +177,7 @@ class JobSettings(PodSettings):
         "backoffLimit": "the key is retries",
         "activeDeadlineSeconds": "the key is longestRun",
     }
+    not_on_fixed: ClassVar[str] = "a job ends"
 
     longest_run: PositiveDuration = Field(
         description="the job fails after this time, which includes waiting for a node and retries",
@@ -199,6 +201,14 @@ class JobSettings(PodSettings):
     node_group: str = Field(
         default="", description="node group of the pods; default: the cheapest that fits", examples=["flexible"]
     )
+
+    @property
+    def least(self) -> int:
+        return 0
+
+    @property
+    def most(self) -> int:
+        return self.parallelism
 
     @property
     def expected_run(self) -> timedelta:

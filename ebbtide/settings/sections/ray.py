@@ -19,6 +19,7 @@ from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings, each_once
 from ebbtide.settings.sections.grammar import choice, text_schema
 from ebbtide.settings.sections.owned import Owned
+from ebbtide.settings.sections.pods.group import GroupPodSettings
 from ebbtide.settings.sections.pods.pod import Gpu, PodSettings
 from ebbtide.settings.sections.pods.probes import Probes
 from ebbtide.settings.sections.pods.volumes import no_claims
@@ -174,7 +175,7 @@ class RayHead(RayPod):
     )
 
 
-class RayGroup(RayPod):
+class RayGroup(RayPod, GroupPodSettings):
     """Ray workers of one size."""
 
     checks: ClassVar[tuple[Check, ...]] = (
@@ -183,6 +184,7 @@ class RayGroup(RayPod):
         Check(("cpu",), _whole_cores),
         Check(("volumes",), no_claims),
     )
+    not_on_fixed: ClassVar[str] = "Ray's workers come and go"
 
     min: Count = Field(
         default=0, description="minimum number of workers; above 0 their nodes stay up overnight", examples=["0"]
@@ -202,6 +204,14 @@ class RayGroup(RayPod):
         description="its tasks may be repeated, so its pods may be evicted together, as spot nodes require",
         examples=["true"],
     )
+
+    @property
+    def least(self) -> int:
+        return self.min
+
+    @property
+    def most(self) -> int:
+        return self.max
 
 
 class SleepSettings(Settings):

@@ -16,6 +16,7 @@ from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings, e
 from ebbtide.settings.sections.checkpoints import CHECKPOINTS_ENV, CHECKPOINTS_PATH, CheckpointSettings
 from ebbtide.settings.sections.grammar import choice, needed_with, only_with
 from ebbtide.settings.sections.pods.env import EnvVariable
+from ebbtide.settings.sections.pods.group import GroupPodSettings
 from ebbtide.settings.sections.pods.pod import ScrapedPodSettings
 from ebbtide.settings.sections.pods.probes import Probes
 from ebbtide.settings.sections.pods.volumes import Volume, no_claims
@@ -304,7 +305,7 @@ class PoolSettings(Settings):
     )
 
 
-class WorkerSettings(PoolSettings, ScrapedPodSettings):
+class WorkerSettings(PoolSettings, ScrapedPodSettings, GroupPodSettings):
     """A worker pool: one Deployment that scales with its queue, down to zero."""
 
     checks: ClassVar[tuple[Check, ...]] = (
@@ -324,6 +325,7 @@ class WorkerSettings(PoolSettings, ScrapedPodSettings):
         "sleep": "a pool without jobs has no workers: min: 0",
         "kubernetes": "a queue worker starts no pods; a program that does is a workload, under ebbtide:workloads",
     }
+    not_on_fixed: ClassVar[str] = "workers scale to zero"
 
     command: tuple[Word, ...] = Field(
         default=(),
@@ -351,6 +353,14 @@ class WorkerSettings(PoolSettings, ScrapedPodSettings):
         description="node group of the workers; default: the cheapest that fits",
         examples=["flexible"],
     )
+
+    @property
+    def least(self) -> int:
+        return self.min
+
+    @property
+    def most(self) -> int:
+        return self.max
 
     @property
     def stop_time(self) -> timedelta:

@@ -223,6 +223,11 @@ class WorkloadSettings(ScrapedPodSettings):
         return False
 
     @property
+    def least(self) -> int:
+        """Return its maximum: its nodes have room for all pods at any time."""
+        return self.most
+
+    @property
     def most(self) -> int:
         """Return its maximum number of pods, as far as the file has it."""
         return self.replicas

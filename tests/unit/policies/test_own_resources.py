@@ -56,6 +56,12 @@ OWN: Mapping[str, Change] = {
 }
 
 
+def test_the_controller_sizes_pools_and_no_other_deployment_of_category_worker() -> None:
+    own = deployment("own", "ebbtide-workers", "worker")(recorded(DEMO))
+
+    assert "EB008" not in {one.code for one in judge(settings_of(DEMO), own, TODAY) if "own" in one.resource}
+
+
 @pytest.mark.parametrize("rule", OWN)
 def test_what_a_program_adds_breaks_the_rule(rule: str) -> None:
     results = judge(settings_of(DEMO), OWN[rule](recorded(DEMO)), TODAY)

@@ -6,11 +6,23 @@ from functools import cache
 import pytest
 import yaml
 
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.settings import load_stack
 from ebbtide.settings.declared import declared_pods
 from ebbtide.settings.file.document import OURS
 from ebbtide.settings.file.entries import pod_entries
-from ebbtide.settings.file.keys import ADOPTED, BASE, DIGEST_KEY, FIELDS, KEYS, PODS, PODS_IN, REDIS_PASSWORD
+from ebbtide.settings.file.keys import (
+    ADOPTED,
+    BASE,
+    DIGEST_KEY,
+    FIELDS,
+    KEYS,
+    LASTING,
+    PODS,
+    PODS_IN,
+    REDIS_PASSWORD,
+    WORKER_WORDS,
+)
 from ebbtide.settings.model import StackSettings
 from tests.builders.adoption import TEAM, stack_with
 from tests.golden.stacks import FILES
@@ -78,6 +90,14 @@ def test_an_adopted_pod_is_in_its_own_namespace() -> None:
 
 
 def test_pods_that_stay_come_before_those_that_follow_the_work() -> None:
+    order = ["workloads", "services", "adopted", "workers", "jobs", "cronJobs", "ray"]
     sections = [section.removeprefix(OURS) for section in PODS_IN]
 
-    assert sections == ["workloads", "services", "adopted", "workers", "jobs", "cronJobs", "ray"]
+    assert [section for section in sections if section in order] == order
+    assert [*LASTING] == [*PODS_IN][: len(LASTING)]
+
+
+def test_sections_with_words_for_workers_have_their_pods_in_the_workers_namespace() -> None:
+    stack, _ = full_stack("full-eks")
+
+    assert {pod.at[0] for pod in declared_pods(stack) if pod.namespace == WORKER_NAMESPACE} == WORKER_WORDS.keys()

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 
 from ebbtide.lab.advice.sizes.rules import ContainerRequests, ResourceName
 from ebbtide.provisioning_labels import NodeKind, ReplicasOwner
+from ebbtide.settings.capacity.placed import placed_pods
 from ebbtide.settings.capacity.placement import head_size, home_kind, home_of, pod_size
-from ebbtide.settings.declared import declared_pods, namespace_of
-from ebbtide.settings.file.keys import RAY, SERVICES, VARIANTS, WORKLOADS
+from ebbtide.settings.declared import namespace_of
+from ebbtide.settings.file.keys import LASTING, RAY, SERVICES, VARIANTS, WORKER_WORDS, WORKERS, WORKLOADS
 from ebbtide.settings.file.problems import Location
 from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.ray import (
     HEAD,
@@ -26,7 +26,7 @@ from ebbtide.settings.sections.ray import (
     namespace_of_ray,
 )
 from ebbtide.settings.sections.serving.services import ServiceSettings, pod_name
-from ebbtide.settings.sections.workers import WORKER_CONTAINER, WorkerSettings
+from ebbtide.settings.sections.workers import WORKER_CONTAINER
 from ebbtide.settings.sections.workloads import Vertical, WorkloadKind, WorkloadSettings
 from ebbtide.vocabulary.labels import NAMESPACE, Category
 
@@ -78,7 +78,7 @@ def containers(settings: StackSettings) -> list[Container]:
     return [
         *(_of_workload(name, workload) for name, workload in settings.workloads.items()),
         *(container for name, service in settings.services.items() for container in _of_service(name, service)),
-        *_of_pools_and_jobs(settings),
+        *_of_workers(settings),
         *(container for name, cluster in settings.ray.items() for container in _of_ray(name, cluster)),
     ]
 
@@ -123,21 +123,20 @@ def _is_careful(workload: WorkloadSettings) -> bool:
     return workload.category is Category.FIXED or workload.kind is WorkloadKind.STATEFUL_SET or workload.has_disks
 
 
-def _of_pools_and_jobs(settings: StackSettings) -> Iterator[Container]:
-    """Yield the containers that run only while there is work."""
-    for declared in declared_pods(settings):
-        pod, name = declared.pod, declared.name
-        if isinstance(pod, WorkerSettings | JobSettings):
-            container = WORKER_CONTAINER if isinstance(pod, WorkerSettings) else name
-            yield Container(
-                at=declared.at,
-                place=ContainerLabels(declared.namespace, name, container),
-                pod=pod,
-                requests=_requests(pod),
-                kind=_kind(settings, pod.node_group, pod),
-                group=pod.node_group,
-                always=False,
-            )
+def _of_workers(settings: StackSettings) -> Iterator[Container]:
+    """Yield the containers in the workers' namespace."""
+    for placed in placed_pods(settings, WORKER_WORDS):
+        container = WORKER_CONTAINER if placed.at[0] == WORKERS else placed.name
+        node_group = settings.node_groups.get(placed.group)
+        yield Container(
+            at=placed.at,
+            place=ContainerLabels(placed.namespace, placed.name, container),
+            pod=placed.pod,
+            requests=_requests(placed.pod),
+            kind=placed.kind if node_group is None else node_group.kind,
+            group=placed.group,
+            always=placed.at[0] in LASTING,
+        )
 
 
 def _of_ray(name: str, cluster: RaySettings) -> Iterator[Container]:
@@ -159,11 +158,6 @@ def _of_ray(name: str, cluster: RaySettings) -> Iterator[Container]:
             group=group.node_group,
             always=False,
         )
-
-
-def _kind(settings: StackSettings, group: str, pod: PodSettings) -> NodeKind:
-    node_group = settings.node_groups.get(group)
-    return home_kind(Category.WORKER, pod.gpu.count) if node_group is None else node_group.kind
 
 
 def _requests(

@@ -1,7 +1,7 @@
 """Constant fleets as strategies: the stack becomes a search for a fleet, and the fleet becomes figures."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ebbtide.lab.simulator.billing import GroupRates, NodeBill, billed
@@ -28,7 +28,8 @@ from ebbtide.lab.simulator.world.workers import JobRun
 from ebbtide.lab.simulator.world.world import ClusterPlan
 from ebbtide.prices import Capacity, GroupRate
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.settings.capacity.placement import PodSize, head_size, pod_size, takes
+from ebbtide.settings.capacity.placed import resident_pods
+from ebbtide.settings.capacity.placement import PodSize, head_size, pod_size
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.ray import RayGroup
 from ebbtide.settings.sections.workers import WorkerSettings
@@ -71,16 +72,14 @@ def _result(
 def fleet_groups(
     settings: StackSettings, plan: ClusterPlan, busy: Sequence[Busy] = (), ray: Sequence[RayFleet] = ()
 ) -> list[FleetGroup]:
-    """The stack's groups with their workloads; each workload goes to the cheapest group that takes it.
+    """The stack's groups with their residents; each pod goes to the cheapest group that takes it.
 
     `busy`: pods of the stack file's jobs, for which the fleet has capacity, too. `ray`: clusters with their drivers.
     """
     residents: dict[str, list[tuple[PodSize, int]]] = {group.name: [] for group in plan.groups}
-    for spec in settings.modelled_workloads.values():
-        size = pod_size(spec)
-        groups = [name for name, group in settings.node_groups.items() if takes(group, spec)]
-        if groups:
-            residents[_cheapest(settings, groups)].append((size, spec.replicas))
+    for pod in resident_pods(settings):
+        if groups := pod.groups(settings.node_groups):
+            residents[_cheapest(settings, groups)].append((pod.size, pod.initial))
     for fleet in ray:
         for group, size, count in _ray_pods(settings, fleet):
             residents[group].append((size, count))
@@ -99,7 +98,7 @@ def fleet_groups(
     ]
 
 
-def _cheapest(settings: StackSettings, groups: Sequence[str]) -> str:
+def _cheapest(settings: StackSettings, groups: Collection[str]) -> str:
     weights = node_weights(settings)
     return min(groups, key=lambda name: (weights[name], name))
 

@@ -32,11 +32,11 @@ from ebbtide.prices import (
     usable,
 )
 from ebbtide.provisioning_labels import ARCH, Architecture, NodeKind
-from ebbtide.settings.capacity.placed import placed_pods
+from ebbtide.settings.capacity.placed import PlacedPod, placed_pods, resident_pods
 from ebbtide.settings.capacity.placement import architecture, head_size, home_of, offered, pod_size, suits, takes
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.settings.sections.pods.group import GroupPodSettings
 from ebbtide.settings.sections.ray import RayGroup, RayHead, RaySettings
 from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
 from ebbtide.settings.sections.workloads import WorkloadSettings
@@ -127,8 +127,8 @@ def plan_of(topology: Topology, flags: Flags) -> ClusterPlan:
         job_pods=flags.job_pods,
         money=_money(topology),
         workloads=tuple(
-            (_workload(name, spec, topology, flags), spec.replicas)
-            for name, spec in sorted(settings.modelled_workloads.items())
+            (_resident(pod, topology, flags), pod.initial)
+            for pod in sorted(resident_pods(settings), key=lambda pod: pod.name)
         ),
         workers={name: _worker(name, spec, topology, flags) for name, spec in sorted(settings.workers.items())},
         saves=saves_of(settings.workers) if flags.safe_stop else {},
@@ -339,6 +339,16 @@ def node_weights(settings: StackSettings) -> Mapping[str, float]:
     return priced if len(priced) == len(settings.node_groups) else {n: vcpus(settings, n) for n in settings.node_groups}
 
 
+def _resident(placed: PlacedPod, topology: Topology, flags: Flags) -> WorkloadModel:
+    match placed.pod:
+        case WorkloadSettings():
+            return _workload(placed.name, placed.pod, topology, flags)
+        case GroupPodSettings():  # a service or a pool may have its name
+            return _worker_pod(placed.path, placed.pod, topology, flags, KUBERNETES_GRACE_S)
+        case _:
+            raise TypeError(type(placed.pod))
+
+
 def _workload(name: str, spec: WorkloadSettings, topology: Topology, flags: Flags) -> WorkloadModel:
     """All pods on spot nodes may be evicted at once, within the two minutes of notice, but not by the autoscaler."""
     size = pod_size(spec)
@@ -415,9 +425,7 @@ def _ray_worker(name: str, group: RayGroup, topology: Topology, flags: Flags, gr
     return replace(model, pdb_max_unavailable=group.max, safe_to_evict=False) if group.spot else model
 
 
-def _worker_pod(
-    name: str, spec: WorkerSettings | JobSettings | RayGroup, topology: Topology, flags: Flags, grace_s: float
-) -> WorkloadModel:
+def _worker_pod(name: str, spec: GroupPodSettings, topology: Topology, flags: Flags, grace_s: float) -> WorkloadModel:
     size = pod_size(spec)
     return WorkloadModel(
         name=name,

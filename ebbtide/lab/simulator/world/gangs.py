@@ -30,9 +30,9 @@ from types import MappingProxyType
 from ebbtide.lab.simulator.trace.traces import Job
 from ebbtide.lab.simulator.world.ray.work import workload_of_group
 from ebbtide.prices import usable
-from ebbtide.settings.capacity.placement import copies, offered, pod_size, takes
+from ebbtide.settings.capacity.placed import resident_pods
+from ebbtide.settings.capacity.placement import copies, offered, pod_size
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.ray import RayGroup
 from ebbtide.settings.sections.workers import WorkerSettings
 
@@ -62,12 +62,12 @@ def largest_gangs(settings: StackSettings) -> Mapping[str, int]:
         groups = ray.groups.items()
         crowds |= {workload_of_group(cluster, key): _Crowd(group, longest, bool(driven)) for key, group in groups}
     largest = dict.fromkeys(sorted(crowds), 0)
-    for group_name, group in sorted(settings.node_groups.items()):
+    for group_name in sorted(settings.node_groups):
         sharing = {name: crowd for name, crowd in crowds.items() if crowd.workers.node_group == group_name}
         able = {name: crowd for name, crowd in sharing.items() if crowd.workers.gpu.count and crowd.gathers}
         if able:
             chosen = max(able, key=lambda name: _reach(able[name], name))
-            largest[chosen] = _workers_at_once(settings, group, sharing, chosen)
+            largest[chosen] = _workers_at_once(settings, group_name, sharing, chosen)
     return MappingProxyType(largest)
 
 
@@ -84,10 +84,9 @@ def _reach(crowd: _Crowd, name: str) -> tuple[int, float, int, str]:
     return (min(crowd.workers.gpu.count, NODE_GPUS), crowd.longest_job.total_seconds(), crowd.workers.max, name)
 
 
-def _workers_at_once(
-    settings: StackSettings, group: NodeGroupSettings, sharing: Mapping[str, _Crowd], chosen: str
-) -> int:
-    services = sum(spec.replicas for spec in settings.modelled_workloads.values() if takes(group, spec))
+def _workers_at_once(settings: StackSettings, group_name: str, sharing: Mapping[str, _Crowd], chosen: str) -> int:
+    group = settings.node_groups[group_name]
+    services = sum(pod.initial for pod in resident_pods(settings) if group_name in pod.groups(settings.node_groups))
     others = sum(crowd.workers.min for name, crowd in sharing.items() if name != chosen)
     workers = sharing[chosen].workers
     nodes = max(0, group.max - services - others)

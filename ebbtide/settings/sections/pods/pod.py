@@ -281,6 +281,16 @@ class PodSettings(Settings):
     )
     """The editor's schema accepts any mapping: a full PodSpec would be larger than the rest of it. `check` knows it."""
 
+    @property
+    def least(self) -> int:
+        """Return its minimum number of pods."""
+        return 1
+
+    @property
+    def most(self) -> int:
+        """Return its maximum number of pods."""
+        return 1
+
     def secret_references(self) -> Iterator[tuple[tuple[str | int, ...], str, str | None]]:
         """Yield location, name of the Secret, and key; None for all keys."""
         yield from secrets_named(self.env, self.env_from, self.volumes)

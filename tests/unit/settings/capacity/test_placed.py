@@ -3,7 +3,8 @@
 import pytest
 
 from ebbtide.settings import load_stack
-from ebbtide.settings.capacity.placed import placed_pods
+from ebbtide.settings.capacity.placed import placed_pods, resident_pods
+from ebbtide.settings.file.document import OURS
 from tests.golden.stacks import FILES
 
 
@@ -29,3 +30,19 @@ def test_a_pod_has_its_nodes_and_its_numbers(path: str, kind: str, group: str, n
     assert (pod.kind, pod.group, (pod.least, pod.most)) == (kind, group, numbers)
     assert pod.node_set == (group or kind)
     assert pod.groups(stack.node_groups) in ((group,), [kind])
+
+
+def test_a_service_begins_with_its_minimum_and_its_nodes_have_room_for_its_maximum() -> None:
+    stack = load_stack(str(FILES / "stacks" / "full-eks.yaml"))
+
+    (pod,) = (pod for pod in resident_pods(stack) if pod.path == "services.embedder.variants.small")
+
+    assert (pod.initial, pod.least, pod.most) == (2, 12, 12)
+
+
+def test_no_pod_that_waits_for_work_is_resident() -> None:
+    stack = load_stack(str(FILES / "stacks" / "full-eks.yaml"))
+
+    sections = {str(pod.at[0]).removeprefix(OURS) for pod in resident_pods(stack)}
+    assert sections >= {"workloads", "services"}
+    assert sections.isdisjoint({"workers", "jobs", "cronJobs", "ray"})

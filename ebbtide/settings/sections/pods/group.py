@@ -1,0 +1,16 @@
+"""Pods that run in one node group, which the stack file names or Ebbtide chooses."""
+
+from typing import TYPE_CHECKING, ClassVar
+
+from ebbtide.settings.sections.pods.pod import PodSettings
+
+
+class GroupPodSettings(PodSettings):
+    """A pod with `nodeGroup`. It has category worker."""
+
+    not_on_fixed: ClassVar[str]
+    """Reason why its node group may not have kind fixed, in a hint."""
+
+    if TYPE_CHECKING:
+        # Each section has the field at its own place: a schema lists keys in the order of the fields.
+        node_group: str
