@@ -28,7 +28,7 @@ def ceiling_dangers(settings: StackSettings, cost: CostComparison, replay: Simul
         return
     expected = [
         (amounts.always, "always"),
-        (amounts.at_usage, "at the stated usage"),
+        (amounts.at_usage if settings.costs.expected_node_hours else None, "at the stated usage"),
         (None if replay is None else _by_replay(settings, cost, replay), "by the replay"),
     ]
     least = "at least " if cost.without[1] else ""
