@@ -73,15 +73,15 @@ def test_the_floors_of_the_estimate_are_those_of_the_controllers(case: tuple[Sta
 
 
 _BEGIN = datetime(YEAR, 1, 1, tzinfo=UTC)
-_RAISED = st.builds(
-    lambda start, length, pods: Raised(_BEGIN + timedelta(hours=start), _BEGIN + timedelta(hours=start + length), pods),
-    st.integers(-30, 110),
-    st.integers(1, 50),
-    st.integers(0, 9),
-)
 
 
-@given(st.lists(st.builds(Floor, st.integers(0, 5), st.lists(_RAISED, max_size=5).map(tuple)), max_size=3))
+@st.composite
+def raised(draw: st.DrawFn) -> Raised:
+    start = _BEGIN + timedelta(hours=draw(st.integers(-30, 110)))
+    return Raised(start, start + timedelta(hours=draw(st.integers(1, 50))), draw(st.integers(0, 9)))
+
+
+@given(st.lists(st.builds(Floor, st.integers(0, 5), st.lists(raised(), max_size=5).map(tuple)), max_size=3))
 @settings(max_examples=examples(150), deadline=None)
 def test_the_shares_are_those_of_the_hours_asked_one_by_one(floors: list[Floor]) -> None:
     asked: dict[tuple[int, ...], float] = {}

@@ -7,6 +7,7 @@ import pytest
 
 from ebbtide.preview.cost.monthly import GroupCost, group_costs
 from ebbtide.preview.cost.shares import service_costs
+from ebbtide.prices import instance_type, usable
 from tests.builders.settings import loaded, shortest
 
 DAY = date(2026, 6, 1)
@@ -114,6 +115,24 @@ def test_karpenter_takes_the_cheapest_type_that_holds_the_pods_of_a_node(tmp_pat
 
     assert small["flexible"].usd_always == pytest.approx(0.4032 * 730)
     assert large["flexible"].usd_always == pytest.approx(0.8064 * 730)
+
+
+def test_a_small_node_of_karpenter_reserves_what_the_largest_type_needs(tmp_path: Path) -> None:
+    """Pods that fill a node of a group with one size do not fit its type in a group with a larger one."""
+    pod = POD.replace("cpu: 1", f"cpu: {usable(instance_type('m7i.2xlarge')).cpu}m")
+    alone, mixed = (
+        always(
+            f"""
+            ebbtide:nodeGroups: {{ flexible: {{ instanceTypes: [{types}], max: 10, provisioner: karpenter }} }}
+            ebbtide:workloads: {{ api: {{ {pod}, category: flexible }} }}
+            """,
+            tmp_path,
+        )
+        for types in ("m7i.2xlarge", "m7i.4xlarge, m7i.2xlarge")
+    )
+
+    assert alone["flexible"].usd_always == pytest.approx(0.4032 * 730)
+    assert mixed["flexible"].usd_always == pytest.approx(0.8064 * 730)
 
 
 def test_the_highest_priority_grows_first(tmp_path: Path) -> None:
