@@ -29,8 +29,9 @@ def ceiling_dangers(settings: StackSettings, cost: CostComparison, replay: Simul
     expected = [
         (amounts.always, "always"),
         (amounts.at_usage if settings.costs.expected_node_hours else None, "at the stated usage"),
-        (None if replay is None else _by_replay(settings, cost, replay), "by the replay"),
     ]
+    if replay is not None:
+        expected.append((_by_replay(settings, cost, replay), f"by the replay of {replay.trace}"))
     least = "at least " if cost.without[1] else ""
     above = [f"{least}{whole_dollars(usd)} {how}" for usd, how in expected if _exceeds(usd, ceiling)]
     limit = f"costs.ceiling, {whole_dollars(ceiling)} US dollars a month"

@@ -73,7 +73,7 @@ def test_a_replay_of_jobs_makes_an_expected_cost() -> None:
     replay = Simulated(trace="t", node_hours=(None, 9), usd=(None, week), p95_wait=(None, 1), days=7)
 
     (danger,) = above(1072, amounts, replay)
-    assert (danger.severity, danger.text.partition(": ")[2]) == (Severity.BLOCKING, "1,073 by the replay")
+    assert (danger.severity, danger.text.partition(": ")[2]) == (Severity.BLOCKING, "1,073 by the replay of t")
     assert above(1073, amounts, replay) == []
     assert above(1, estimate(), replace(replay, usd=(None, None))) == []
 
