@@ -265,16 +265,17 @@ def _of_the_cluster(of: Metrics, settings: StackSettings) -> Iterator[Alert]:
         runbook="holidays-end",
         fires_after="below 30 days, for 60 min",
     )
-    if (plan := settings.costs.plan) is not None:
+    if (limit := settings.costs.alert_above) is not None:
+        key, usd = limit
         yield Alert(
             name="EbbtideSpendAbovePlan",
-            expr=f"({_spend(of)}) > {plan:g}",
+            expr=f"({_spend(of)}) > {usd:g}",
             lasting=_HOUR,
             severity=AlertSeverity.WARNING,
             summary="At the rate of the last 7 days, nodes cost {{ $value | humanize }} dollars a month at list price, "
-            f"and costs.plan says {plan:g}.",
+            f"and costs.{key} says {usd:g}.",
             runbook="spend-above-plan",
-            stacks="with `costs.plan`",
+            stacks="with `costs.plan` or `costs.ceiling`",
             fires_after="a day of history, for 60 min",
         )
 

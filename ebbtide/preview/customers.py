@@ -13,6 +13,7 @@ from typing import Any
 from rich.console import RenderableType
 
 from ebbtide.preview.cost.monthly import GroupCost, group_costs, sum_known, unpriced
+from ebbtide.preview.render.cost import ALWAYS
 from ebbtide.preview.render.words import stacks_text
 from ebbtide.prices.missing import how_to_price, named
 from ebbtide.prices.tables import place_in_use
@@ -39,7 +40,8 @@ class BusinessHoursNow:
 class NodeCost:
     """US dollars a month of the node groups; None if no group has a price."""
 
-    at_min: float | None
+    always: float | None  # all pods at their minimum, by the calendar
+    at_min: float | None  # all groups at their min; for one release
     at_max: float | None
     without: tuple[str, ...]  # groups without a price, which the sums lack
     estimated: tuple[str, ...]  # groups with an estimated price
@@ -114,6 +116,7 @@ def _nodes(settings: StackSettings, day: date) -> NodeCost | None:
     if not groups:
         return None
     return NodeCost(
+        always=sum_known(groups, lambda line: line.usd_always),
         at_min=sum_known(groups, lambda line: line.usd_at_min),
         at_max=sum_known(groups, lambda line: line.usd_at_max),
         without=tuple(unpriced(groups)),
@@ -133,7 +136,7 @@ def as_document(rows: Sequence[CustomerRow]) -> dict[str, Any]:
 
 _COLUMNS = (
     *left("stack", "customer", "controller", "version", "place", "business hours now"),
-    *right("USD a month, min", "max", "warnings"),
+    *right("USD a month, always", "max", "warnings"),
 )
 
 
@@ -165,7 +168,7 @@ def _hours_text(hours: BusinessHoursNow) -> str:
 
 
 def _usd(nodes: NodeCost | None) -> tuple[str, str]:
-    return ("-", "-") if nodes is None else (_amount(nodes.at_min, nodes), _amount(nodes.at_max, nodes))
+    return ("-", "-") if nodes is None else (_amount(nodes.always, nodes), _amount(nodes.at_max, nodes))
 
 
 def _amount(usd: float | None, nodes: NodeCost) -> str:
@@ -192,4 +195,5 @@ def _notes(rows: Sequence[CustomerRow]) -> Iterator[str]:
     for place in sorted({row.place for row in rows if row.nodes and row.nodes.without}):
         yield f"{how_to_price(place)}"
     if dates := sorted({day for row in rows if row.nodes for day in row.nodes.prices_of}):
-        yield f"US dollars: the node groups at min and at max; list prices of {', '.join(dates)} ({place_in_use()})"
+        yield f"US dollars of the node groups; always: {ALWAYS}"
+        yield f"list prices of {', '.join(dates)} ({place_in_use()})"

@@ -66,8 +66,13 @@ class Danger(Finding):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amounts:
-    """US dollars a month; None if unknown."""
+    """US dollars a month; None if unknown.
 
+    `always`: all pods at their minimum, by the calendar, on the nodes that they need. `at_min`: all groups at their
+    `min`, whatever their pods need; for one release, since `always` takes its place.
+    """
+
+    always: float | None
     at_min: float | None
     at_max: float | None
     at_usage: float | None
@@ -102,9 +107,11 @@ class ServiceCostLine:
 def _added(sides: Sequence[Amounts | None]) -> Amounts:
     """Add up lines. A line that a side does not have counts as 0; a sum with an unknown amount is unknown."""
     present = [amounts for amounts in sides if amounts is not None]
-    columns = zip(*((amounts.at_min, amounts.at_max, amounts.at_usage) for amounts in present), strict=True)
-    sums = [None if None in column else sum(filter(None, column)) for column in columns] or [0.0, 0.0, 0.0]
-    return Amounts(at_min=sums[0], at_max=sums[1], at_usage=sums[2])
+    columns = zip(
+        *((amounts.always, amounts.at_min, amounts.at_max, amounts.at_usage) for amounts in present), strict=True
+    )
+    sums = [None if None in column else sum(filter(None, column)) for column in columns] or [0.0, 0.0, 0.0, 0.0]
+    return Amounts(always=sums[0], at_min=sums[1], at_max=sums[2], at_usage=sums[3])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

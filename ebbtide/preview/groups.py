@@ -48,6 +48,7 @@ def _sum(amounts: Iterable[Amounts | None]) -> Amounts:
     """Unknown amounts count as 0; the total names their stacks. A usage is not summed: few stacks state one."""
     known = [amount for amount in amounts if amount is not None]
     return Amounts(
+        always=sum(amount.always or 0 for amount in known),
         at_min=sum(amount.at_min or 0 for amount in known),
         at_max=sum(amount.at_max or 0 for amount in known),
         at_usage=None,

@@ -17,12 +17,12 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TypeAlias
 
-from ebbtide.findings import Severity
+from ebbtide.findings import Severity, worst_first
 from ebbtide.policies import judge
 from ebbtide.policies.rule import PolicyResult
 from ebbtide.preview.changes import changes_between, identity
 from ebbtide.preview.cost.comparison import compare_costs
-from ebbtide.preview.dangers import dangers_of
+from ebbtide.preview.dangers import ceiling_dangers, dangers_of
 from ebbtide.preview.dangers.losses import undeclared_lost
 from ebbtide.preview.document import (
     ChangeKind,
@@ -128,7 +128,10 @@ def customer_preview(stack: str, root: Path, request: PageRequest) -> CustomerPr
             incomplete=after is not None,
         )
     policies = judge(settings, registered, request.now.date())
+    cost = compare_costs(past, settings, request.now.date())
     replayed, replay_problems = _simulated(past, settings, request)
+    jobs_replayed = replayed if isinstance(replayed, Simulated) else None
+    dangers = tuple(worst_first([*dangers, *ceiling_dangers(settings, cost, jobs_replayed)]))
     problems = (*sides.problems, *plan_problems, *replay_problems)
     incomplete = sides.before_unreadable or bool(plan_problems or replay_problems)
     return CustomerPreview(
@@ -136,14 +139,14 @@ def customer_preview(stack: str, root: Path, request: PageRequest) -> CustomerPr
         verdict=_verdict(dangers, policies, changes, doubted=incomplete or bool(problems)),
         counts=_counts(changes),
         dangers=dangers,
-        cost=compare_costs(past, settings, request.now.date()),
+        cost=cost,
         nights=coming_nights(past, settings, request.now, cautions=eviction_cautions(StackState(settings, registered))),
         ownership=tuple(
             OwnedRow(object=row.object, field=row.field, owner=row.owner, initial=row.initial)
             for row in ownership_rows(registered, settings.adopted, settings.budgeted_node_pools)
         ),
         policies=policies,
-        simulated=replayed if isinstance(replayed, Simulated) else None,
+        simulated=jobs_replayed,
         simulated_services=replayed if isinstance(replayed, SimulatedServices) else None,
         changes=changes,
         problems=problems,

@@ -87,6 +87,11 @@ class Capacity:
             limits.append(self.gpu // gpu)
         return min(limits)
 
+    def holds(self, load: "Capacity") -> bool:
+        """True if a node of this capacity has all that pods take of another one."""
+        pairs = ((load.cpu, self.cpu), (load.memory, self.memory), (load.gpu, self.gpu), (load.pods, self.pods))
+        return all(taken <= offered for taken, offered in pairs)
+
 
 @cache
 def _lines() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Explain why a workload's calendar leaves it no time to sleep. Pure: the day is an argument."""
+"""The times at which a workload is awake, and why they leave it no time to sleep. Pure: the day is an argument."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -34,13 +34,17 @@ def never_asleep(policy: SleepPolicy, hours: BusinessHours, day: date) -> str:
 
 
 def _asleep(policy: SleepPolicy, hours: BusinessHours, begin: datetime, length: timedelta) -> Iterator[Span]:
-    spans = hours.open_spans(begin, begin + length)
-    awake = [Span(span.start - policy.lead, span.end + policy.after) for span in spans]
+    return _gaps(sorted(awake_spans(policy, hours, begin, length), key=lambda span: span.start))
+
+
+def awake_spans(policy: SleepPolicy, hours: BusinessHours, begin: datetime, length: timedelta) -> Iterator[Span]:
+    """Yield the times at which the calendar keeps the workload awake. They may overlap, and begin before `begin`."""
+    for span in hours.open_spans(begin, begin + length):
+        yield Span(span.start - policy.lead, span.end + policy.after)
     for offset in range(-1, length.days + 1):
         for night in policy.overnight:
             start = wall_to_instant(hours.timezone, hours.local(begin).date() + timedelta(offset), night.at, last=False)
-            awake.append(Span(start - policy.lead, start + night.lasting))
-    return _gaps(sorted(awake, key=lambda span: span.start))
+            yield Span(start - policy.lead, start + night.lasting)
 
 
 def _gaps(spans: list[Span]) -> Iterator[Span]:

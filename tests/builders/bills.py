@@ -69,4 +69,4 @@ def reckoned(node: ast.expr) -> float:
 
 
 def columns(amounts: Amounts | None) -> tuple[float | None, ...]:
-    return () if amounts is None else (amounts.at_min, amounts.at_max, amounts.at_usage)
+    return () if amounts is None else (amounts.always, amounts.at_max, amounts.at_usage)

@@ -62,8 +62,8 @@ def policy(severity: Severity = Severity.WARNING, excepted: str = "", id_: str =
 
 def cost() -> CostComparison:
     before, after = (
-        Amounts(at_min=100, at_max=2000, at_usage=None),
-        Amounts(at_min=150, at_max=2500, at_usage=None),
+        Amounts(always=100, at_min=80, at_max=2000, at_usage=None),
+        Amounts(always=150, at_min=120, at_max=2500, at_usage=None),
     )
     return CostComparison(
         lines=(CostLine(name="flexible", before=before, after=after, assumption="on-demand"),),

@@ -10,8 +10,9 @@ wrong for every stack that shrinks at night.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 
+from ebbtide.preview.cost.floors import local_year
 from ebbtide.preview.cost.monthly import (
     DISKS,
     HOURS_PER_MONTH,
@@ -31,7 +32,6 @@ from ebbtide.prices.missing import named
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
-from ebbtide.vocabulary.windows import wall_to_instant
 
 _SETTLED = 0.005
 """Bounds closer together than this share of the total count as one figure."""
@@ -65,7 +65,7 @@ def compare_costs(before: StackSettings | None, after: StackSettings, day: date)
         prices_of=tuple(sorted({line.price_date for side in sides for line in side.lines})),
         confidence="; ".join(_confidence(after, new, [line for side in sides for line in side.lines], day.year)),
         without=(() if old is None else _without(old), _without(new)),
-        services=_services(() if before is None else service_costs(before), service_costs(after)),
+        services=_services(() if before is None else service_costs(before, day.year), service_costs(after, day.year)),
     )
 
 
@@ -84,9 +84,13 @@ def _service(name: str, old: ServiceCost | None, new: ServiceCost | None) -> Ser
         name=name,
         pods_before=old and (old.least, old.most),
         pods_after=new and (new.least, new.most),
-        before=old and Amounts(at_min=old.usd_at_min, at_max=old.usd_at_max, at_usage=None),
-        after=new and Amounts(at_min=new.usd_at_min, at_max=new.usd_at_max, at_usage=None),
+        before=old and _of_service(old),
+        after=new and _of_service(new),
     )
+
+
+def _of_service(cost: ServiceCost) -> Amounts:
+    return Amounts(always=cost.usd_always, at_min=cost.usd_at_min, at_max=cost.usd_at_max, at_usage=None)
 
 
 def _side(settings: StackSettings, day: date) -> _Side:
@@ -95,6 +99,7 @@ def _side(settings: StackSettings, day: date) -> _Side:
     return _Side(
         lines=lines,
         total=Amounts(
+            always=sum_known(lines, lambda line: line.usd_always),
             at_min=sum_known(lines, lambda line: line.usd_at_min),
             at_max=sum_known(lines, lambda line: line.usd_at_max),
             at_usage=sum_known(lines, lambda line: line.usd_at_usage),
@@ -107,11 +112,10 @@ def _side(settings: StackSettings, day: date) -> _Side:
 def business_hours_a_month(hours: BusinessHoursSettings, year: int) -> float:
     """Business hours of a mean month of 730 hours, counted over the local year with holidays and clock changes."""
     resolved = hours.hours((year,))
-    first = wall_to_instant(resolved.timezone, datetime(year, 1, 1, tzinfo=UTC).date(), 0, last=False)
-    end = wall_to_instant(resolved.timezone, datetime(year + 1, 1, 1, tzinfo=UTC).date(), 0, last=False)
-    spans = resolved.open_spans(first, end)
-    inside = sum((min(span.end, end) - max(span.start, first) for span in spans), timedelta())
-    return inside / (end - first) * HOURS_PER_MONTH
+    whole = local_year(resolved, year)
+    spans = resolved.open_spans(whole.start, whole.end)
+    inside = sum((min(span.end, whole.end) - max(span.start, whole.start) for span in spans), timedelta())
+    return inside / (whole.end - whole.start) * HOURS_PER_MONTH
 
 
 def _joined(before: Sequence[GroupCost], after: Sequence[GroupCost]) -> tuple[CostLine, ...]:
@@ -144,7 +148,7 @@ def _was(before: GroupCost | None, after: GroupCost | None) -> str:
 
 
 def _amounts(line: GroupCost) -> Amounts:
-    return Amounts(at_min=line.usd_at_min, at_max=line.usd_at_max, at_usage=line.usd_at_usage)
+    return Amounts(always=line.usd_always, at_min=line.usd_at_min, at_max=line.usd_at_max, at_usage=line.usd_at_usage)
 
 
 def _usd_in_business_hours(

@@ -1,12 +1,14 @@
-"""The monthly cost of a stack: each node group at its minimum, at its maximum and at a stated usage.
+"""The monthly cost of a stack: what always runs, all groups at their maximum, and a stated usage.
 
-An autoscaled group has no single price, so there are three. A month is 730 hours, as AWS counts it. If a group may get
-one of several instance types, the most expensive counts, since AWS or Karpenter chooses; a Karpenter group has a note
-with the range. A plan covers only a group's `min`; further nodes are on demand (`ebbtide.prices.rates`). Spot groups
-always have the typical spot price, since no plan covers them. The nodes' disks are one line: a disk is billed as long
-as its node exists. Further lines are the same at any size: the EKS control plane, NAT gateways with their addresses,
-interface endpoints, the key of the cluster's secrets, the queues' volume or ElastiCache nodes, and the disks of
-stateful services, which are billed by size.
+An autoscaled group has no single price, so there are three. `usd_always` is the cost of the pods that always run, on
+the nodes that they need (`ebbtide.preview.cost.always`); a Karpenter node is of the cheapest type that holds its pods.
+`usd_at_min`, with each group at its `min`, is kept for one release. A month is 730 hours, as AWS counts it. If a group
+may get one of several instance types, the most expensive counts, since AWS or Karpenter chooses; a Karpenter group has
+a note with the range. A plan covers only a group's `min`; further nodes are on demand (`ebbtide.prices.rates`). Spot
+groups always have the typical spot price, since no plan covers them. The nodes' disks are one line: a disk is billed as
+long as its node exists. Further lines are the same at any size: the EKS control plane, NAT gateways with their
+addresses, interface endpoints, the key of the cluster's secrets, the queues' volume or ElastiCache nodes, and the disks
+of stateful services, which are billed by size.
 
 Left out because they depend on use: data through the NAT gateway and between zones, logs, and volumes that the
 customer's own objects claim. Load balancers and snapshots have no price in the tables; `not_in_figures` lists the
@@ -17,7 +19,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from ebbtide.preview.cost.always import what_always_runs
 from ebbtide.prices import (
+    Capacity,
     GroupRate,
     InstanceType,
     NoPrice,
@@ -31,6 +35,7 @@ from ebbtide.prices import (
 )
 from ebbtide.prices.missing import how_to_price
 from ebbtide.provisioning_labels import NodeKind
+from ebbtide.settings.capacity.placement import node_of_type
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.cluster import ControlPlaneTier, SupportType
 from ebbtide.settings.sections.eks_versions import STANDARD_SUPPORT_UNTIL
@@ -55,6 +60,7 @@ class GroupCost:
     name: str
     node_group: bool  # False for the disks and for lines that are the same at any size
     rate: GroupRate | None  # None for those lines
+    usd_always: float | None
     usd_at_min: float | None
     usd_at_max: float | None
     usd_at_usage: float | None  # None also without stated node-hours
@@ -73,13 +79,16 @@ def group_costs(
 
     Empty for an existing cluster, whose nodes' cost is not known here. `node_hours` are per month and group, such as
     a replay's; default: `costs.expectedNodeHours`. `day` decides whether the cluster's version has standard support or
-    the higher price of extended support.
+    the higher price of extended support, and its year is that of the calendar of what always runs.
     """
     if settings.cluster.context is not None:
         return ()
     stated = settings.costs.expected_node_hours if node_hours is None else node_hours
-    groups = [_group(name, group, settings, stated.get(name)) for name, group in settings.node_groups.items()]
-    return (*groups, _disks(settings, stated), *_fixed_lines(settings, day))
+    always = what_always_runs(settings, day.year).node_hours
+    groups = [
+        _group(name, group, settings, always[name], stated.get(name)) for name, group in settings.node_groups.items()
+    ]
+    return (*groups, _disks(settings, always, stated), *_fixed_lines(settings, day))
 
 
 def unpriced(lines: Sequence[GroupCost]) -> list[str]:
@@ -136,11 +145,18 @@ def disk_usd_per_node_hour(settings: StackSettings, group: NodeGroupSettings) ->
     return service_price(settings.region, *_GP3) * group.disk_size / HOURS_PER_MONTH
 
 
-def _group(name: str, group: NodeGroupSettings, settings: StackSettings, used: float | None) -> GroupCost:
-    rate, note = None, ""
+def _group(
+    name: str,
+    group: NodeGroupSettings,
+    settings: StackSettings,
+    always: Mapping[Capacity, float],
+    used: float | None,
+) -> GroupCost:
+    rate, usd_always, note = None, None, ""
     try:
         rates = [_rate(kind, group, settings) for kind in group.types]
         rate, note = _dearest(rates), _range(group, rates)
+        usd_always = _always(group, rates, always) if group.by_karpenter else _month(rate, sum(always.values()))
     except NoPrice as unknown:
         note = str(unknown) if group.kind is NodeKind.SPOT else _no_price(settings.region)
     spot = group.kind is NodeKind.SPOT
@@ -155,6 +171,7 @@ def _group(name: str, group: NodeGroupSettings, settings: StackSettings, used: f
         name=name,
         node_group=True,
         rate=rate,
+        usd_always=usd_always,
         usd_at_min=_month(rate, group.min * HOURS_PER_MONTH),
         usd_at_max=_month(rate, group.max * HOURS_PER_MONTH),
         usd_at_usage=_month(rate, used),
@@ -165,6 +182,12 @@ def _group(name: str, group: NodeGroupSettings, settings: StackSettings, used: f
         note=note,
         estimated=bool(estimates),
     )
+
+
+def _always(group: NodeGroupSettings, rates: Sequence[GroupRate], always: Mapping[Capacity, float]) -> float:
+    """Price each of Karpenter's nodes as the cheapest type that holds its pods, as Karpenter chooses it."""
+    types = [(node_of_type(group, kind), rate.above_usd) for kind, rate in zip(group.types, rates, strict=True)]
+    return sum(hours * min(usd for node, usd in types if node.holds(load)) for load, hours in always.items())
 
 
 def _range(group: NodeGroupSettings, rates: Sequence[GroupRate]) -> str:
@@ -189,15 +212,18 @@ def _without_rate(group: NodeGroupSettings, settings: StackSettings) -> list[str
     return [kind.name for kind in group.types if not has_rate(settings.region, kind, assumption)]
 
 
-def _disks(settings: StackSettings, stated: Mapping[str, float]) -> GroupCost:
+def _disks(
+    settings: StackSettings, always: Mapping[str, Mapping[Capacity, float]], stated: Mapping[str, float]
+) -> GroupCost:
     """Price only the size of gp3 disks: 3,000 operations and 125 MB a second are included, and no stack requests more.
 
     Source: aws/agent-toolkit-for-aws, `aws-billing-and-cost-management/references/ebs-optimization.md`.
     """
-    at_min = at_max = at_usage = None
+    usd_always = at_min = at_max = at_usage = None
     groups, note = settings.node_groups, ""
     try:
         hourly = {name: disk_usd_per_node_hour(settings, group) for name, group in groups.items()}
+        usd_always = sum(hourly[name] * sum(always[name].values()) for name in groups)
         at_min = sum(hourly[name] * group.min * HOURS_PER_MONTH for name, group in groups.items())
         at_max = sum(hourly[name] * group.max * HOURS_PER_MONTH for name, group in groups.items())
         if stated.keys() >= groups.keys():
@@ -208,6 +234,7 @@ def _disks(settings: StackSettings, stated: Mapping[str, float]) -> GroupCost:
         name=DISKS,
         node_group=False,
         rate=None,
+        usd_always=usd_always,
         usd_at_min=at_min,
         usd_at_max=at_max,
         usd_at_usage=at_usage,
@@ -351,6 +378,7 @@ def _same_at_any_size(name: str, month: float | None, priced: date, *, note: str
         name=name,
         node_group=False,
         rate=None,
+        usd_always=month,
         usd_at_min=month,
         usd_at_max=month,
         usd_at_usage=month,

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 
+from ebbtide.preview.cost.always import what_always_runs
 from ebbtide.settings.capacity.packing import adopted_nodes, groups_of
 from ebbtide.settings.capacity.placement import copies, node_of, pod_size, pod_usd_per_hour
 from ebbtide.settings.model import StackSettings
@@ -21,22 +22,26 @@ from ebbtide.text.money import HOURS_PER_MONTH
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceCost:
-    """US dollars a month for the fewest and the most pods; None if a node has no price."""
+    """US dollars a month for the pods that always run, for the fewest and the most pods; None if a node has no price.
+
+    The calendar may require more than the fewest pods, and sleep requires fewer.
+    """
 
     pods: str
     least: int
     most: int
+    usd_always: float | None
     usd_at_min: float | None
     usd_at_max: float | None
 
 
-def service_costs(settings: StackSettings) -> tuple[ServiceCost, ...]:
-    """Empty for an existing cluster, whose nodes' cost is not known here."""
-    return () if settings.cluster.context is not None else tuple(_costs(settings))
+def service_costs(settings: StackSettings, year: int) -> tuple[ServiceCost, ...]:
+    """Empty for an existing cluster, whose nodes' cost is not known here. `year` is that of the calendar."""
+    return () if settings.cluster.context is not None or not settings.services else tuple(_costs(settings, year))
 
 
-def _costs(settings: StackSettings) -> Iterator[ServiceCost]:
-    workloads = settings.all_workloads
+def _costs(settings: StackSettings, year: int) -> Iterator[ServiceCost]:
+    workloads, always = settings.all_workloads, what_always_runs(settings, year).served
     for name, service in settings.services.items():
         for pods, variant in service.pods(name).items():
             workload = workloads[pods]
@@ -47,6 +52,7 @@ def _costs(settings: StackSettings) -> Iterator[ServiceCost]:
                 pods=pods,
                 least=least,
                 most=most,
+                usd_always=None if monthly is None else monthly * always[pods],
                 usd_at_min=None if monthly is None else monthly * least,
                 usd_at_max=None if monthly is None else monthly * most,
             )

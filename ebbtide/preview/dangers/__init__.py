@@ -3,13 +3,17 @@
 Dangers judge the change from one state to another. Faults of one state are for the policies (`ebbtide.policies`),
 whether they are new or not.
 
-Blocking: Pulumi or AWS refuses the change, it destroys the entire stack, or it kills pods that are never moved.
+The ceiling of the cost (`ceiling`) judges the later state, since a figure that is agreed must hold after each change.
+
+Blocking: Pulumi or AWS refuses the change, it destroys the entire stack, it kills pods that are never moved, or the
+stack costs more than agreed.
 Warning: the change is usually intended, and there is a right way to make it. Note: information.
 """
 
 from collections.abc import Iterator, Sequence
 
 from ebbtide.findings import Severity, worst_first
+from ebbtide.preview.dangers.ceiling import ceiling_dangers
 from ebbtide.preview.dangers.compared import Compared, impact_on_all
 from ebbtide.preview.dangers.conflicts import disks_out_of_reach, names_in_use
 from ebbtide.preview.dangers.kinds import KINDS, danger_kind
@@ -30,7 +34,7 @@ STACK_FILE_REMOVED = danger_kind(
     "stack-file-removed", "the stack file is removed, and what it created stays", Severity.WARNING
 )
 
-__all__ = ["KINDS", "dangers_of"]
+__all__ = ["KINDS", "ceiling_dangers", "dangers_of"]
 
 
 def dangers_of(

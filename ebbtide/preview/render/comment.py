@@ -16,7 +16,7 @@ from dataclasses import replace
 from ebbtide.preview.document import ChangeGroup, ChangeKind, CustomerPreview, PreviewDocument, StackVerdict
 from ebbtide.preview.groups import cost_total
 from ebbtide.preview.render.blocks import Block, Finding, Heading, Items, Line, Names, Section
-from ebbtide.preview.render.cost import at_min_and_max, total_steps, total_text
+from ebbtide.preview.render.cost import always_and_at_max, total_steps, total_text
 from ebbtide.preview.render.markdown import SIGNS, code, escaped, joined, markdown
 from ebbtide.preview.render.sections import SECTIONS, MakeSection, differences
 from ebbtide.preview.render.verdicts import TONES, findings_of, frame_of, no_danger, problems, shared_findings, top
@@ -76,8 +76,8 @@ def _changes_and_costs(group: ChangeGroup, customers: Sequence[CustomerPreview])
     """The changes of a group, and the cost of each of its stacks."""
     costs = {customer.stack: customer.cost for customer in customers}
     sheet = Sheet(
-        columns=_columns(">USD a month, min", ">max"),
-        rows=[(stack, *at_min_and_max(costs[stack])) for stack in group.stacks],
+        columns=_columns(">USD a month, always", ">max"),
+        rows=[(stack, *always_and_at_max(costs[stack])) for stack in group.stacks],
     )
     return [*([differences(group.changes)] if group.changes else []), sheet]
 
@@ -203,7 +203,7 @@ def _overview(document: PreviewDocument) -> Sheet:
     rows = [_overview_row(customer) for customer in document.customers if customer.stack not in grouped]
     rows += [_group_row(number, group, document.customers) for number, group in groups]
     counts = (f">{kind}" for kind in ChangeKind)
-    return Sheet(columns=_columns("verdict", *counts, ">USD a month, min", ">max", ">dangers"), rows=rows)
+    return Sheet(columns=_columns("verdict", *counts, ">USD a month, always", ">max", ">dangers"), rows=rows)
 
 
 def _overview_row(customer: CustomerPreview) -> tuple[str, ...]:
@@ -212,7 +212,7 @@ def _overview_row(customer: CustomerPreview) -> tuple[str, ...]:
         customer.stack,
         _verdict(customer),
         *counts,
-        *at_min_and_max(customer.cost),
+        *always_and_at_max(customer.cost),
         str(len(findings_of(customer))),
     )
 
@@ -221,7 +221,7 @@ def _group_row(number: int, group: ChangeGroup, customers: Sequence[CustomerPrev
     members = [customer for customer in customers if customer.stack in group.stacks]
     total = cost_total(members)
     counts = map(str, members[0].counts.values())
-    money = at_min_and_max(None) if total is None else total_steps(total)
+    money = always_and_at_max(None) if total is None else total_steps(total)
     dangers = len({finding for member in members for finding in findings_of(member)})
     return (f"{len(members)} stacks of group {number}", _verdict(members[0]), *counts, *money, str(dangers))
 

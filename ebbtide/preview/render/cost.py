@@ -19,6 +19,8 @@ from ebbtide.text.money import whole_dollars as usd
 from ebbtide.text.sheet import Column, Sheet, left, right
 
 _NONE = "-"
+ALWAYS = "all pods at their minimum by the calendar (nights, sleep), on the nodes that they need"
+"""The definition of the amount."""
 
 
 def cost_section(customer: CustomerPreview) -> Section | None:
@@ -37,7 +39,7 @@ def cost_section(customer: CustomerPreview) -> Section | None:
         body=(
             Differing((_sheet(cost, "line"),), (_sheet(cost, title),)),
             *_services(cost),
-            asides(*line_notes(cost.lines), *_hours_lines(cost), _basis(cost)),
+            asides(f"always: {ALWAYS}", *line_notes(cost.lines), *_hours_lines(cost), _basis(cost)),
         ),
         short=tuple(short),
     )
@@ -49,7 +51,7 @@ def _sheet(cost: CostComparison, over: str) -> Sheet:
     return Sheet(
         columns=[
             *left(over, fold=True),
-            *_steps(*(f"at {field}" for field in fields)),
+            *_steps(*map(_named, fields)),
             *left("price basis", fold=True),
         ],
         rows=[
@@ -68,7 +70,7 @@ def _services(cost: CostComparison) -> Sequence[Block]:
 
 def services_sheet(cost: CostComparison) -> Sheet:
     rows = [_service_row(line, new=cost.before is None) for line in cost.services]
-    return Sheet(columns=[*left("service", fold=True), *_steps("pods", "at min", "at max")], rows=rows)
+    return Sheet(columns=[*left("service", fold=True), *_steps("pods", "always", "at max")], rows=rows)
 
 
 def _steps(*names: str) -> list[Column]:
@@ -80,7 +82,7 @@ def _service_row(line: ServiceCostLine, *, new: bool) -> tuple[str, ...]:
     return (
         line.name,
         _pods_step(pods_before, line.pods_after),
-        *(_amounts_step(before, line.after, field) for field in ("min", "max")),
+        *(_amounts_step(before, line.after, field) for field in ("always", "max")),
     )
 
 
@@ -90,9 +92,9 @@ def _pods_step(before: tuple[int, int] | None, after: tuple[int, int] | None) ->
 
 
 def money_text(cost: CostComparison) -> str:
-    """`1,200 → 2,300 at min (+1,100), 5,000 at max`: US dollars a month of the stack."""
+    """`1,200 → 2,300 always (+1,100), 5,000 at max`: US dollars a month of the stack."""
     fields = [field for field in _fields(cost) if _total(cost, field) != _NONE]
-    amounts = ", ".join(f"{_total(cost, field)} at {field}{_more(cost, field)}" for field in fields)
+    amounts = ", ".join(f"{_total(cost, field)} {_named(field)}{_more(cost, field)}" for field in fields)
     return at_least(amounts, _without(cost)) if amounts else "not known"
 
 
@@ -119,7 +121,11 @@ def _more(cost: CostComparison, field: str) -> str:
 def _fields(cost: CostComparison) -> tuple[str, ...]:
     """The columns: `usage` only if a usage is stated."""
     stated = any(amounts is not None and amounts.at_usage is not None for amounts in (cost.before, cost.after))
-    return ("min", "max", "usage") if stated else ("min", "max")
+    return ("always", "max", "usage") if stated else ("always", "max")
+
+
+def _named(field: str) -> str:
+    return field if field == "always" else f"at {field}"
 
 
 def _total(cost: CostComparison, field: str) -> str:
@@ -127,8 +133,8 @@ def _total(cost: CostComparison, field: str) -> str:
     return _amounts_step(before, after, field) if before else usd(_amount(after, field))
 
 
-def at_min_and_max(cost: CostComparison | None) -> list[str]:
-    return [_NONE, _NONE] if cost is None else totals(cost, ("min", "max"))
+def always_and_at_max(cost: CostComparison | None) -> list[str]:
+    return [_NONE, _NONE] if cost is None else totals(cost, ("always", "max"))
 
 
 def totals(cost: CostComparison, fields: Sequence[str]) -> list[str]:
@@ -164,11 +170,11 @@ def _basis(cost: CostComparison) -> str:
 
 
 def total_text(total: CostTotal) -> str:
-    """`US dollars a month of 200 stacks: 31,000 → 32,000 at min (+1,000), 95,000 at max`"""
+    """`US dollars a month of 200 stacks: 31,000 → 32,000 always (+1,000), 95,000 at max`"""
     amounts: list[str] = []
-    for side, shown in zip(("min", "max"), total_steps(total), strict=True):
+    for side, shown in zip(("always", "max"), total_steps(total), strict=True):
         more = "" if total.incomplete else _difference(_amount(total.before, side), _amount(total.after, side))
-        amounts.append(f"{shown} at {side}{more}")
+        amounts.append(f"{shown} {_named(side)}{more}")
     notes = [
         f"{reason}: {stacks_text(stacks)}"
         for reason, stacks in (
@@ -182,11 +188,11 @@ def total_text(total: CostTotal) -> str:
 
 
 def total_steps(total: CostTotal) -> list[str]:
-    """The amounts at min and at max."""
+    """The amounts always and at max."""
     least = "at least " if total.incomplete else ""
     return [
         least + step(None if total.before is None else _amount(total.before, side), _amount(total.after, side))
-        for side in ("min", "max")
+        for side in ("always", "max")
     ]
 
 
@@ -215,4 +221,6 @@ def _difference(old: float | None, new: float | None) -> str:
 
 
 def _amount(amounts: Amounts | None, field: str) -> float | None:
-    return None if amounts is None else {"min": amounts.at_min, "max": amounts.at_max, "usage": amounts.at_usage}[field]
+    if amounts is None:
+        return None
+    return {"always": amounts.always, "max": amounts.at_max, "usage": amounts.at_usage}[field]

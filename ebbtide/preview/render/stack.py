@@ -8,7 +8,7 @@ from rich.table import Table
 
 from ebbtide.preview.cost.monthly import GroupCost, group_costs, not_in_figures, price_hint, sum_known, unpriced
 from ebbtide.preview.cost.shares import service_costs
-from ebbtide.preview.render.cost import line_notes
+from ebbtide.preview.render.cost import ALWAYS, line_notes
 from ebbtide.prices.missing import named
 from ebbtide.prices.tables import place_in_use
 from ebbtide.recording.graph import component_tree, counts_by_type
@@ -35,17 +35,17 @@ def stack_parts(settings: StackSettings, resources: Sequence[Resource], day: dat
         "",
         "US dollars per month",
         *cost_parts(group_costs(settings, day), settings.region, not_in_figures(settings)),
-        *_services(settings),
+        *_services(settings, day.year),
     ]
 
 
-def _services(settings: StackSettings) -> list[RenderableType]:
+def _services(settings: StackSettings, year: int) -> list[RenderableType]:
     """The share of the nodes that each service uses."""
-    costs = service_costs(settings)
+    costs = service_costs(settings, year)
     if not costs:
         return []
-    columns = [*left("service"), *right("pods"), *_dollars("at min", "at max")]
-    rows = [(cost.pods, f"{cost.least} to {cost.most}", cost.usd_at_min, cost.usd_at_max) for cost in costs]
+    columns = [*left("service"), *right("pods"), *_dollars("always", "at max")]
+    rows = [(cost.pods, f"{cost.least} to {cost.most}", cost.usd_always, cost.usd_at_max) for cost in costs]
     return ["", "Of these, the nodes that services take: US dollars per month, on demand", _table(columns, rows)]
 
 
@@ -58,13 +58,16 @@ def cost_parts(lines: Sequence[GroupCost], region: str, missing: Sequence[str] =
     """The monthly table and its notes."""
     if not lines:
         return ["not estimated: the cost of an existing cluster's nodes is not known here"]
-    at_min, at_max = (sum_known(lines, lambda line: line.usd_at_min), sum_known(lines, lambda line: line.usd_at_max))
-    sums = (at_min, at_max, sum_known(lines, lambda line: line.usd_at_usage))
+    sums = (
+        sum_known(lines, lambda line: line.usd_always),
+        sum_known(lines, lambda line: line.usd_at_max),
+        sum_known(lines, lambda line: line.usd_at_usage),
+    )
     without, hint = unpriced(lines), price_hint(lines, region)
     basis = f"at least, without {named(without)}" if without else ""
-    columns = [*left("line"), *_dollars("at min", "at max", "at usage"), *left("price basis", fold=True)]
+    columns = [*left("line"), *_dollars("always", "at max", "at usage"), *left("price basis", fold=True)]
     costs = _table(columns, [*map(_cost_row, lines), ("total", *sums, basis)])
-    notes = [*line_notes(lines), *([f"{hint}."] if hint else []), *missing]
+    notes = [f"always: {ALWAYS}", *line_notes(lines), *([f"{hint}."] if hint else []), *missing]
     dates = sorted({line.price_date.isoformat() for line in lines})
     usage = "" if any(line.node_hours for line in lines) else "; usage: not stated (costs.expectedNodeHours)"
     return [costs, *notes, f"list prices of {', '.join(dates)} ({place_in_use()}){usage}"]
@@ -72,7 +75,7 @@ def cost_parts(lines: Sequence[GroupCost], region: str, missing: Sequence[str] =
 
 def _cost_row(line: GroupCost) -> tuple[Cell, ...]:
     basis = f"about {line.assumption}" if line.approximate else line.assumption
-    return (line.name, line.usd_at_min, line.usd_at_max, line.usd_at_usage, basis)
+    return (line.name, line.usd_always, line.usd_at_max, line.usd_at_usage, basis)
 
 
 def _dollars(*names: str) -> list[Column]:

@@ -7,7 +7,7 @@ from rich.console import RenderableType
 
 from ebbtide.preview.document import CustomerPreview, PreviewDocument, StackVerdict
 from ebbtide.preview.render.blocks import Block, Heading, Items, Line, Names, Title, Tone
-from ebbtide.preview.render.cost import at_min_and_max, cost_section, total_text
+from ebbtide.preview.render.cost import always_and_at_max, cost_section, total_text
 from ebbtide.preview.render.sections import (
     changes_section,
     components_in_short,
@@ -59,13 +59,13 @@ def _page(document: PreviewDocument, *, full: bool) -> Iterator[Block]:
 def _overview(customers: Sequence[CustomerPreview]) -> Sheet:
     columns = left("customer", "verdict", "changes", fold=True)
     return Sheet(
-        columns=[*columns, *right("USD a month, min", "max", "dangers", fold=True)],
+        columns=[*columns, *right("USD a month, always", "max", "dangers", fold=True)],
         rows=[
             (
                 customer.stack,
                 verdict_text(customer),
                 changes_text(customer),
-                *at_min_and_max(customer.cost),
+                *always_and_at_max(customer.cost),
                 str(len(findings_of(customer))),
             )
             for customer in customers

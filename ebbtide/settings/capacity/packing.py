@@ -62,6 +62,19 @@ class Packing:
         if unplaced and suitable:
             self._open(suitable[0], size, unplaced, most=unplaced)
 
+    def keep(self, nodes: Mapping[str, int]) -> None:
+        """Add nodes that exist without pods."""
+        for name, count in nodes.items():
+            self.opened[name] += count
+            self.used.append(_Alike(name, self.groups[name].each, count))
+
+    def loads(self, name: str) -> Iterator[tuple[Capacity, int]]:
+        """Yield the capacity that pods take of a node of the group, and the number of nodes with this load."""
+        each = self.groups[name].each
+        for alike in self.used:
+            if alike.group == name:
+                yield _minus(each, alike.room), alike.count
+
     def has_room(self, size: PodSize, within: Collection[str]) -> bool:
         """True if one more pod fits on a node."""
         suitable = [name for name in self._suitable(size, within) if self.opened[name] <= self.groups[name].most]
@@ -101,9 +114,14 @@ def nodes_needed(pods: Iterable[tuple[PodSize, int]], groups: Mapping[str, Nodes
     return packed([(size, replicas, groups) for size, replicas in pods], groups).opened
 
 
-def packed(pods: Iterable[tuple[PodSize, int, Collection[str]]], groups: Mapping[str, Nodes]) -> Packing:
-    """Pack pods, each of which may run on some of the groups."""
+def packed(
+    pods: Iterable[tuple[PodSize, int, Collection[str]]],
+    groups: Mapping[str, Nodes],
+    kept: Mapping[str, int] | None = None,
+) -> Packing:
+    """Pack pods, each of which may run on some of the groups; on the nodes of `kept` first."""
     packing = Packing(groups)
+    packing.keep(kept or {})
     for size, replicas, within in sorted(pods, key=lambda pod: (pod[0].cpu, pod[0].memory), reverse=True):
         packing.place(size, replicas, within)
     return packing
@@ -115,6 +133,15 @@ def _less(room: Capacity, size: PodSize, pods: int) -> Capacity:
         memory=room.memory - pods * size.memory,
         gpu=room.gpu - pods * size.gpu,
         pods=room.pods - pods,
+    )
+
+
+def _minus(whole: Capacity, part: Capacity) -> Capacity:
+    return Capacity(
+        cpu=whole.cpu - part.cpu,
+        memory=whole.memory - part.memory,
+        gpu=whole.gpu - part.gpu,
+        pods=whole.pods - part.pods,
     )
 
 
@@ -167,6 +194,14 @@ def lasting_nodes(settings: StackSettings, fewer: Mapping[str, int] | None = Non
     requests = [(pod.size, numbers.get(pod.name, pod.least), pod.groups) for pod in pod_requests(settings)]
     opened = packed(requests, _nodes(settings)).opened
     return {name: max(group.min, opened.get(name, 0)) for name, group in settings.node_groups.items()}
+
+
+def grown(pods: Iterable[tuple[PodSize, int, Collection[str]]], settings: StackSettings) -> Packing:
+    """Pack pods as the provisioners do: on the groups' minimum of nodes, then on groups in the order of priority."""
+    groups = settings.node_groups
+    nodes = _nodes(settings)
+    order = sorted(groups, key=lambda name: -groups[name].growth_priority)
+    return packed(pods, {name: nodes[name] for name in order}, {name: group.min for name, group in groups.items()})
 
 
 def mounts_alone(workload: WorkloadSettings) -> bool:

@@ -148,6 +148,25 @@ def node_of(group: NodeGroupSettings) -> Capacity:
     return offered(smallest_node(group.largest_types), group.reserved)
 
 
+def kubelet_reserves(kind: InstanceType) -> tuple[int, int]:
+    """Return the millicores, and the MiB for pods, that a kubelet reserves.
+
+    Source: `components.cluster.karpenter.pools`.
+    """
+    return 1000 * kind.vcpu - kind.allocatable_cpu, 11 * min(kind.max_pods, kind.default_pods)
+
+
+def node_of_type(group: NodeGroupSettings, kind: InstanceType) -> Capacity:
+    """Return the capacity of a node of one type of a Karpenter group.
+
+    Every kubelet of the group reserves what the largest type needs.
+    """
+    most, own = kubelet_reserves(group.types[0]), kubelet_reserves(kind)
+    cpu, memory = (max(0, largest - needed) for largest, needed in zip(most, own, strict=True))
+    node = offered(usable(kind), group.reserved)
+    return replace(node, cpu=node.cpu - cpu, memory=node.memory - memory)
+
+
 def smallest_node(types: Sequence[InstanceType]) -> Capacity:
     """Return the capacity that a node of any of these types has at least; `types` is not empty."""
     offers = [usable(kind) for kind in types]

@@ -6,14 +6,14 @@ resource by resource and in the middle of an update.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, TypeAlias, cast
+from typing import Annotated, ClassVar, TypeAlias, cast
 
 from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from ebbtide.prices import PricingAssumption
 from ebbtide.settings.file.problems import all_of, show, wanted
-from ebbtide.settings.sections.checked import Settings
+from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.types import Count
 from ebbtide.vocabulary.labels import PREFIX
 
@@ -132,8 +132,21 @@ Dollars = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
 Hours = Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)]
 
 
+def _plan_within_ceiling(plan: float | None, ceiling: float | None) -> None:
+    if plan is not None and ceiling is not None and plan > ceiling:
+        raise wanted(
+            "costs.plan-above-ceiling",
+            f"at most costs.ceiling, which is {ceiling:g}",
+            found=f"{plan:g}",
+            example=f"{ceiling:g}",
+            at="plan",
+        )
+
+
 class CostSettings(Settings):
-    """Assumptions of estimates, and tags for the bill."""
+    """Assumptions of estimates, limits, and tags for the bill."""
+
+    checks: ClassVar[tuple[Check, ...]] = (Check(("plan", "ceiling"), _plan_within_ceiling),)
 
     tags: CostTags = Field(default={}, description="tags on every AWS resource", examples=["{ cost-center: acme }"])
     pricing_assumption: PricingAssumption = Field(
@@ -151,6 +164,20 @@ class CostSettings(Settings):
     )
     plan: Dollars | None = Field(
         default=None,
-        description="planned cost of nodes in US dollars a month at list price; monitoring alerts above it",
+        description="planned cost of nodes in US dollars a month at list price; monitoring alerts above it; default: "
+        "ceiling",
         examples=[4000],
     )
+    ceiling: Dollars | None = Field(
+        default=None,
+        description="highest cost in US dollars a month, of all lines of the estimate: a preview blocks a stack that "
+        "always costs more, or is expected to",
+        examples=[6000],
+    )
+
+    @property
+    def alert_above(self) -> tuple[str, float] | None:
+        """Return the key and the amount above which the cost of nodes raises an alert."""
+        if self.plan is not None:
+            return "plan", self.plan
+        return None if self.ceiling is None else ("ceiling", self.ceiling)

@@ -196,7 +196,7 @@ def test_at_its_most_pods_is_worth_an_alert_where_nobody_grows_instead() -> None
 
 
 def test_a_pod_costs_its_share_of_a_spot_node() -> None:
-    costs = {it.pods: it for it in service_costs(spot_stack())}
+    costs = {it.pods: it for it in service_costs(spot_stack(), 2026)}
     types = spot_stack().node_groups["spot"].instance_types
     region = spot_stack().region
     spot, base = costs[SPOT].usd_at_min, costs[BASE].usd_at_min

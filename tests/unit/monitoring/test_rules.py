@@ -17,6 +17,7 @@ from ebbtide.monitoring.alerts import REFUSED, UNKNOWN
 from ebbtide.monitoring.documents import rule_groups, rules_document
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.monitoring.rules import CUSTOMER, Alert, AlertSeverity, RecordingRule
+from ebbtide.settings.sections.costs import CostSettings
 from tests.builders.monitoring.alert_cases import CASES, GONE, HARMLESS, STACK, minutes, played, timeline
 from tests.builders.monitoring.expositions import (
     of_an_idle_ray_cluster,
@@ -103,6 +104,18 @@ def test_names_follow_prometheus_conventions_and_are_unique() -> None:
 
 
 # --- which alerts a stack has -----------------------------------------------------------------------------------------
+
+
+def test_the_alert_of_the_spend_has_the_ceiling_if_there_is_no_plan() -> None:
+    (alert,) = (
+        rule
+        for group in rule_groups(stack_settings(costs=CostSettings(ceiling=500.0)))
+        for rule in group.rules
+        if isinstance(rule, Alert) and rule.name == "EbbtideSpendAbovePlan"
+    )
+
+    assert alert.expr.endswith(" > 500")
+    assert "costs.ceiling says 500" in alert.summary
 
 
 def test_a_pool_without_a_target_cannot_be_late_and_a_stack_without_ray_has_no_alerts_on_it() -> None:

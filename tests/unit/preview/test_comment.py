@@ -140,10 +140,10 @@ def test_the_zone_of_the_nights_is_said_once() -> None:
 
 
 def test_an_amount_that_is_not_known_any_more_is_said_in_words() -> None:
-    lost = replace(cost(), after=Amounts(at_min=None, at_max=2500, at_usage=None))
+    lost = replace(cost(), after=Amounts(always=None, at_min=None, at_max=2500, at_usage=None))
     words = Seen(as_comment(document(customer(cost=lost)))).words
 
-    assert "100 → unknown at min, 2,000 → 2,500 at max (+500)" in words
+    assert "100 → unknown always, 2,000 → 2,500 at max (+500)" in words
 
 
 def test_a_note_of_many_cost_lines_is_said_once() -> None:

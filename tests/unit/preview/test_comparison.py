@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ebbtide.preview.cost.comparison import _node_hours_open, business_hours_a_month, compare_costs
 from ebbtide.preview.document import Amounts, CostComparison, CostLine
 from ebbtide.preview.groups import cost_total
-from ebbtide.preview.render.cost import at_min_and_max, money_text, total_text
+from ebbtide.preview.render.cost import always_and_at_max, money_text, total_text
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from tests.builders.existing import onprem
 from tests.builders.preview import customer
@@ -41,8 +41,8 @@ def test_lines_are_joined_by_name_whatever_their_number(tmp_path: Path) -> None:
     per_zone = compared(shortest(), shortest(more="ebbtide:network: { nat: per-zone }"), tmp_path)
 
     gateways = by_name(per_zone)["NAT gateway (2)"]
-    assert gateways.before == Amounts(at_min=32.85, at_max=32.85, at_usage=32.85)
-    assert gateways.after == Amounts(at_min=65.70, at_max=65.70, at_usage=65.70)
+    assert gateways.before == Amounts(always=32.85, at_min=32.85, at_max=32.85, at_usage=32.85)
+    assert gateways.after == Amounts(always=65.70, at_min=65.70, at_max=65.70, at_usage=65.70)
     assert gateways.note == "1 before"
     assert "NAT gateway" not in by_name(per_zone)
 
@@ -79,7 +79,7 @@ def test_a_new_customer_has_no_before(tmp_path: Path) -> None:
 def test_a_region_without_prices_leaves_everything_open_and_is_named(tmp_path: Path) -> None:
     comparison = compared(shortest(), shortest(more="aws:region: ap-east-2"), tmp_path)
 
-    assert comparison.after == Amounts(at_min=73.0, at_max=73.0, at_usage=73.0)
+    assert comparison.after == Amounts(always=73.0, at_min=73.0, at_max=73.0, at_usage=73.0)
     assert comparison.without[1][:3] == ("fixed", "flexible", "node disks")
     assert "without fixed, flexible, node disks, " in comparison.confidence
     assert "ebbtide prices update --region ap-east-2" in comparison.confidence
@@ -101,7 +101,7 @@ def test_an_existing_cluster_is_not_free(tmp_path: Path) -> None:
     comparison = compare_costs(None, loaded(onprem(), tmp_path), DAY)
 
     assert comparison.lines == ()
-    assert comparison.after == Amounts(at_min=None, at_max=None, at_usage=None)
+    assert comparison.after == Amounts(always=None, at_min=None, at_max=None, at_usage=None)
     assert comparison.confidence == "not estimated: the cost of an existing cluster's nodes is not known here"
 
 
@@ -176,10 +176,10 @@ def test_a_version_in_extended_support_costs_six_times_as_much_and_an_upgrade_sh
     )
 
     line = by_name(upgrade)["EKS control plane"]
-    assert line.before == Amounts(at_min=438.0, at_max=438.0, at_usage=438.0)  # 730 hours of $0.60
-    assert line.after == Amounts(at_min=73.0, at_max=73.0, at_usage=73.0)
+    assert line.before == Amounts(always=438.0, at_min=438.0, at_max=438.0, at_usage=438.0)  # 730 hours of $0.60
+    assert line.after == Amounts(always=73.0, at_min=73.0, at_max=73.0, at_usage=73.0)
     assert line.note == "extended support of 1.33 since 2026-07-29 before"
-    assert "at min (-365)" in money_text(upgrade)
+    assert "always (-365)" in money_text(upgrade)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_extended_support_costs_from_the_day_after_standard_support(
 
     after = by_name(estimate)["EKS control plane"].after
     assert after is not None
-    assert after.at_min == pytest.approx(usd)
+    assert after.always == pytest.approx(usd)
 
 
 def test_a_tier_of_the_control_plane_is_named_since_no_table_has_its_price(tmp_path: Path) -> None:
@@ -216,13 +216,13 @@ def test_a_type_that_loses_its_price_is_no_saving(tmp_path: Path) -> None:
 
     assert lost.before is not None
     assert lost.after is not None
-    assert lost.before.at_min is not None
-    assert lost.after.at_min is not None
-    assert lost.before.at_min - lost.after.at_min > 500, "the plain sums compare unequal things"
+    assert lost.before.always is not None
+    assert lost.after.always is not None
+    assert lost.before.always - lost.after.always > 500, "the plain sums compare unequal things"
     for comparison, side in ((lost, "now"), (gained, "before")):
         assert "→" not in money_text(comparison)
         assert f"without flexible (no price {side})" in money_text(comparison)
-        assert "→" not in "".join(at_min_and_max(comparison))
+        assert "→" not in "".join(always_and_at_max(comparison))
         before, after = comparison.compared
         assert before == after
 
@@ -234,9 +234,9 @@ def test_the_rest_of_a_stack_whose_type_has_no_price_is_still_compared(tmp_path:
     before, after = lost.compared
     assert before is not None
     assert after is not None
-    assert before.at_min is not None
-    assert after.at_min is not None
-    assert after.at_min - before.at_min == pytest.approx(730 * (0.048 + 0.005))  # a gateway and its address
+    assert before.always is not None
+    assert after.always is not None
+    assert after.always - before.always == pytest.approx(730 * (0.048 + 0.005))  # a gateway and its address
     assert "→" in money_text(lost)
 
 

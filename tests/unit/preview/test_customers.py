@@ -48,13 +48,13 @@ def test_business_hours_are_open_or_closed_until_a_time_of_the_stacks_zone(tmp_p
     assert as_document(tuple(rows.values()))["stacks"][1]["hours"]["until"] == "2026-11-30T08:00:00+09:00"
 
 
-def test_nodes_cost_what_the_groups_cost_at_min_and_at_max(tmp_path: Path) -> None:
+def test_nodes_cost_what_always_runs_and_what_the_groups_cost_at_max(tmp_path: Path) -> None:
     nodes = _rows(tmp_path, acme=shortest(more=NODES))["acme"].nodes
 
     assert nodes is not None
-    assert nodes.at_min
+    assert nodes.always
     assert nodes.at_max is not None
-    assert nodes.at_max > nodes.at_min
+    assert nodes.at_max > nodes.always
     assert nodes.without == ()
 
 
@@ -63,14 +63,14 @@ def test_a_price_that_is_missing_leaves_the_amount_out_and_says_so(tmp_path: Pat
     shown = _shown(rows)
 
     assert rows["acme"].nodes is not None
-    assert (rows["acme"].nodes.at_min, rows["acme"].nodes.without) == (None, ("fixed", "flexible"))
+    assert (rows["acme"].nodes.always, rows["acme"].nodes.without) == (None, ("fixed", "flexible"))
     assert "without a price in ap-east-2: fixed and flexible of 1 stack" in shown
     assert "ebbtide prices update --region ap-east-2" in shown
 
 
 def test_a_sum_that_lacks_a_price_and_one_with_an_estimate_are_marked(tmp_path: Path) -> None:
     row = _rows(tmp_path, acme=shortest(more=f"aws:region: af-south-1\n{NODES}"))["acme"]
-    nodes = NodeCost(at_min=10, at_max=2000, without=("gpu",), estimated=("fixed",), prices_of=())
+    nodes = NodeCost(always=10, at_min=10, at_max=2000, without=("gpu",), estimated=("fixed",), prices_of=())
 
     assert row.nodes is not None
     assert "fixed" in row.nodes.estimated

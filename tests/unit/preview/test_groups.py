@@ -117,7 +117,7 @@ def test_a_terminal_shows_the_group_its_dangers_and_then_the_exceptions() -> Non
     places = [shown.index(part) for part in parts]
 
     assert places == sorted(places)
-    assert "US dollars a month of 12 stacks: 1,200 → 1,800 at min (+600)" in shown
+    assert "US dollars a month of 12 stacks: 1,200 → 1,800 always (+600)" in shown
 
 
 def test_a_full_text_has_everything_of_a_member_and_its_changes_once() -> None:
@@ -145,7 +145,7 @@ def test_the_total_names_what_is_missing() -> None:
     )
 
     assert total is not None
-    assert (total.stacks, total.after) == (3, Amounts(at_min=450, at_max=7500, at_usage=None))
+    assert (total.stacks, total.after) == (3, Amounts(always=450, at_min=360, at_max=7500, at_usage=None))
     assert (total.incomplete, total.estimated, total.not_counted) == (("b",), ("c",), ("d",))
     assert cost_total([customer("a")]) is None
 

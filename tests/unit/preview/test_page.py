@@ -277,3 +277,15 @@ def test_a_policy_decides_with_its_severity_unless_it_is_excepted(
     monkeypatch.setattr("ebbtide.preview.page.dangers_of", harmless)
 
     assert repository.customer().verdict is verdict
+
+
+def test_a_stack_above_its_ceiling_is_blocked_with_and_without_a_change(repository: Repository) -> None:
+    repository.commit(shortest(more="ebbtide:costs: { ceiling: 700 }"))  # it always costs 708
+    blocked = repository.customer()
+    repository.file.write_text(shortest(more="ebbtide:costs: { ceiling: 20000 }"), encoding="utf-8")
+    below = repository.customer()
+
+    assert blocked.verdict is StackVerdict.BLOCKED
+    assert [danger.code for danger in blocked.dangers] == ["ceiling-exceeded"]
+    assert "ceiling-exceeded" not in {danger.code for danger in below.dangers}
+    assert below.verdict is not StackVerdict.BLOCKED

@@ -192,7 +192,7 @@ def test_less_time_for_a_request_is_told() -> None:
 
 
 def test_a_pod_costs_the_share_of_its_node_that_it_keeps_from_others() -> None:
-    costs = {it.pods: it for it in service_costs(services_stack())}
+    costs = {it.pods: it for it in service_costs(services_stack(), 2026)}
     small, large = costs["embedder-small"], costs["embedder-large"]
 
     assert (small.least, small.most) == (2, 12)

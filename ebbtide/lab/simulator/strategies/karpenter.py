@@ -35,6 +35,7 @@ from ebbtide.lab.simulator.world.world import BEFORE_THE_MODEL, ClusterPlan, Wor
 from ebbtide.prices import InstanceType, NoPrice, instance_type, instance_type_names, on_demand
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.capacity.node_sets import constant_groups
+from ebbtide.settings.capacity.placement import kubelet_reserves
 from ebbtide.settings.capacity.process_documents import drain_guard
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings, shape_name
@@ -147,8 +148,8 @@ def _shape(shape: str, name: str, group: NodeGroupSettings, kind: InstanceType, 
     """A node of one type. Every kubelet of a stack's NodePool reserves what the largest type needs."""
     listed = kind in group.types
     model = group_model(name, group.of_type(kind) if listed else group.with_types((kind.name,)), zones)
-    cpu, memory = _reserved(group.types[0]) if listed and group.by_karpenter else (0, 0)
-    own_cpu, own_memory = _reserved(kind)
+    cpu, memory = kubelet_reserves(group.types[0]) if listed and group.by_karpenter else (0, 0)
+    own_cpu, own_memory = kubelet_reserves(kind)
     return replace(
         model,
         name=shape,
@@ -157,11 +158,6 @@ def _shape(shape: str, name: str, group: NodeGroupSettings, kind: InstanceType, 
         cpu_m=model.cpu_m - max(0, cpu - own_cpu),
         memory_mib=model.memory_mib - max(0, memory - own_memory),
     )
-
-
-def _reserved(kind: InstanceType) -> tuple[int, int]:
-    """Millicores, and MiB for pods, that a kubelet reserves. Source: `components.cluster.karpenter.pools`."""
-    return 1000 * kind.vcpu - kind.allocatable_cpu, 11 * min(kind.max_pods, kind.default_pods)
 
 
 def _capacity(kind: InstanceType) -> dict[str, int]:

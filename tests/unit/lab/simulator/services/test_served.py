@@ -72,7 +72,7 @@ def test_metrics_and_what_a_pod_bears_are_the_stack_files() -> None:
 
 def test_a_pod_hour_costs_what_the_preview_says() -> None:
     settings = services_stack()
-    costs = {it.pods: it.usd_at_min for it in service_costs(settings)}
+    costs = {it.pods: it.usd_at_min for it in service_costs(settings, 2026)}
     usd = simulated(settings, "embedder-small").usd_per_pod_hour
 
     assert usd is not None
