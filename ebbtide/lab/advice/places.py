@@ -6,6 +6,7 @@ Packing proposes (`ebbtide.settings.capacity.alternatives`); a replay decides, s
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ebbtide.lab.report.pages.sentences import waits_longer
 from ebbtide.lab.simulator.replay import ReplayOptions
 from ebbtide.lab.simulator.results import Replay, Strategy, StrategyResult
 from ebbtide.lab.simulator.setup import replay_setup_of
@@ -19,8 +20,6 @@ from ebbtide.text.counts import percent
 from ebbtide.text.money import dollars
 
 _STRATEGY = Strategy.FIXED_FLEXIBLE
-_EQUAL_S, _EQUAL_SHARE = 1.0, 0.01
-"""A p95 wait that is longer by no more than this counts as equal."""
 
 
 def cheaper_in_replay(
@@ -50,8 +49,7 @@ def waits_are_equal(before: StrategyResult, after: StrategyResult) -> bool:
         return False
     pairs = [(before.pools[name], after.pools[name]) for name in before.pools]
     return all(
-        new.jobs_unfinished <= old.jobs_unfinished
-        and new.wait_p95_s <= old.wait_p95_s + max(_EQUAL_S, _EQUAL_SHARE * old.wait_p95_s)
+        new.jobs_unfinished <= old.jobs_unfinished and not waits_longer(new.wait_p95_s, old.wait_p95_s)
         for old, new in pairs
     )
 

@@ -139,9 +139,7 @@ def test_services_and_workloads_come_to_nodes_of_their_processor_alone(
         assert {name for name, group in settings.node_groups.items() if takes(group, workload)} == groups
 
 
-@pytest.mark.parametrize(
-    ("arch", "priority", "hourly"), [("", 0, 0.4032), ("any", 0, 0.3264), ("any", 10, 0.4032)]
-)
+@pytest.mark.parametrize(("arch", "priority", "hourly"), [("", 0, 0.4032), ("any", 0, 0.3264), ("any", 10, 0.4032)])
 def test_a_pod_costs_its_share_of_the_nodes_on_which_it_runs(
     arch: str, priority: int, hourly: float, tmp_path: Path
 ) -> None:

@@ -17,7 +17,7 @@ TRITON = "{ category: flexible, image: 'example.com/triton:1', replicas: 3, cpu:
 LARGE = "{ category: flexible, image: 'example.com/large:1', replicas: 2, cpu: 12, memory: 50Gi, gpu: 1 }"
 
 
-def stack(groups: str, workloads: str, folder: Path) -> str:
+def stack(groups: str, workloads: str) -> str:
     return shortest(more=f"ebbtide:nodeGroups:\n{groups}\nebbtide:workloads:\n{workloads}\n")
 
 
@@ -27,9 +27,11 @@ def of_replay(text: str, folder: Path) -> tuple[Mapping[str, int], Mapping[str, 
     options = ReplayOptions(
         days=1, start=datetime(2026, 3, 2, tzinfo=UTC), strategies=(Strategy.FIXED_FLEXIBLE,), rollouts=False
     )
-    result = replay(settings, Trace(name="short", jobs=(Job(40_000.0, 60.0, "train", 1.0, 1.0, 0.0),)), options).strategies[Strategy.FIXED_FLEXIBLE]
+    result = replay(
+        settings, Trace(name="short", jobs=(Job(40_000.0, 60.0, "train", 1.0, 1.0, 0.0),)), options
+    ).strategies[Strategy.FIXED_FLEXIBLE]
     played = {name: max(nodes) for name, nodes in result.series.nodes.items()}
-    return {name: nodes for name, nodes in lasting_nodes(settings).items()}, played
+    return lasting_nodes(settings), played
 
 
 @pytest.mark.parametrize(
@@ -50,14 +52,14 @@ def test_groups_with_equal_nodes(dear: str, cheap: str, nodes: Mapping[str, int]
         f"  a10: {{ kind: gpu, instanceTypes: [g5.2xlarge]{most['a10']}{dear} }}"
     )
 
-    estimated, played = of_replay(stack(groups, f"  triton: {TRITON}", tmp_path), tmp_path)
+    estimated, played = of_replay(stack(groups, f"  triton: {TRITON}"), tmp_path)
 
     assert {name: estimated[name] for name in nodes} == nodes
     assert {name: played.get(name, 0) for name in nodes} == nodes
 
 
 @pytest.mark.parametrize("large", [False, True])
-def test_the_least_idle_group_grows_for_all_pods_that_fit_there(large: bool, tmp_path: Path) -> None:  # noqa: FBT001
+def test_the_least_idle_group_grows_for_all_pods_that_fit_there(large: bool, tmp_path: Path) -> None:
     """A pod of 4 CPUs leaves less of a small node idle. Beside large pods both fit a large node."""
     groups = (
         "  small: { kind: gpu, instanceTypes: [g5.2xlarge], max: 8 }\n"
@@ -65,9 +67,9 @@ def test_the_least_idle_group_grows_for_all_pods_that_fit_there(large: bool, tmp
     )
     workloads = f"  triton: {TRITON}" + (f"\n  large: {LARGE}" if large else "")
 
-    estimated, played = of_replay(stack(groups, workloads, tmp_path), tmp_path)
+    estimated, played = of_replay(stack(groups, workloads), tmp_path)
 
     assert {name: estimated[name] for name in ("small", "big")} == {
         name: played.get(name, 0) for name in ("small", "big")
     }
-    assert home_group(loaded(stack(groups, workloads, tmp_path), tmp_path), "triton") == "small"
+    assert home_group(loaded(stack(groups, workloads), tmp_path), "triton") == "small"
