@@ -23,9 +23,13 @@ _PACKAGES: Mapping[Part, str] = {"kuberay": "components.ray", "karpenter": "comp
 _WRITER = {"pulumi.com/patchFieldManager": "ebbtide-definitions"}
 
 
+class Constant(dict[str, Any]):
+    """A value of a release: no part of it is an output, and it has the names of the API."""
+
+
 class Crd(NamedTuple):
     metadata: dict[str, Any]
-    spec: dict[str, Any]
+    spec: Constant
 
     @property
     def name(self) -> str:
@@ -48,8 +52,9 @@ def version(part: Part) -> str:
     return str(release(part)["version"])
 
 
-def crds(part: Part) -> list[Crd]:
-    return [Crd(crd["metadata"], crd["spec"]) for crd in release(part)["crds"]]
+@cache
+def crds(part: Part) -> tuple[Crd, ...]:
+    return tuple(Crd(crd["metadata"], Constant(crd["spec"])) for crd in release(part)["crds"])
 
 
 def definitions(

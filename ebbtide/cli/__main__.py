@@ -7,6 +7,7 @@ So `ebbtide check` loads neither Pulumi nor the simulator. A command module has 
 Exit codes: 0 fine, 1 the answer is "no", 2 wrong use, 130 interrupted.
 """
 
+import gc
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -156,11 +157,14 @@ def _with_new_names(args: list[str]) -> list[str]:
 def _imported(name: str) -> Any:
     """Import the command. If a package is missing, the message names the extra that installs it."""
     listed = COMMANDS[name]
+    gc.disable()  # the modules' objects last, so looking for garbage among them takes a fifth of the time in vain
     try:
         module = import_module(listed.module)
     except ModuleNotFoundError as missing:
         advice = f"; pip install 'ebbtide[{listed.extra}]'" if listed.extra else ""
         fail(f"ebbtide {name} needs {missing.name}, which is not installed{advice}", code=2)
+    finally:
+        gc.enable()
     loaded = get_command(module.command)
     return loaded.commands.get(name, loaded) if isinstance(loaded, TyperGroup) else loaded
 

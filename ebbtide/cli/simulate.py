@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Group
 
 from ebbtide.cli.console import fail, finish, needs, read_with_bar, replay_with_bars, with_assumptions, write
 from ebbtide.cli.options import (
@@ -32,6 +33,7 @@ from ebbtide.cli.options import (
     trace_reading,
 )
 from ebbtide.cli.simulate_service import ServiceRequest, describe_for, one_stack, serve
+from ebbtide.lab.advice.places import cheaper_in_replay
 from ebbtide.lab.report import strategy_table
 from ebbtide.lab.simulator.replay import ReplayError, ReplayOptions
 from ebbtide.lab.simulator.results import DEFAULT_STRATEGIES, Replay, Strategy, Typed, as_json
@@ -196,7 +198,9 @@ def simulate(
     replay = replay_with_bars(settings[0], jobs, options)
     if write_page is not None:
         write_page([replace(replay, typed=typed[0])])
-    finish(json_file, as_json(replay), with_assumptions(strategy_table(replay, assumptions=full), full=full))
+    cheaper = () if str(json_file) == "-" else cheaper_in_replay(settings[0], jobs, options, replay)
+    shown = Group(strategy_table(replay, assumptions=full), *cheaper)
+    finish(json_file, as_json(replay), with_assumptions(shown, full=full))
 
 
 def _failures(spot: float, missed: float, failed: float, slow: float, pull: timedelta | None) -> Failures:

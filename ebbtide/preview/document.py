@@ -132,6 +132,7 @@ class CostComparison:
         (),
     )  # lines without a price, before and after: sums lack them
     services: tuple[ServiceCostLine, ...] = ()  # included in the lines of nodes
+    cheaper: tuple[str, ...] = ()  # a sentence for each cheaper place of pods after the change, with the line to write
 
     @property
     def compared(self) -> tuple[Amounts | None, Amounts | None]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from multiprocessing import get_context
+from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import TypeAlias
 
@@ -74,14 +75,13 @@ class _Sides:
 def preview(stacks: Sequence[str], root: Path, request: PageRequest, *, processes: int = PROCESSES) -> PreviewDocument:
     """One document for all stacks, in their order."""
     preview_one = partial(customer_preview, root=root, request=request)
-    if processes == 1 or len(stacks) <= _MOST_IN_ONE_PROCESS:
-        customers = [preview_one(stack) for stack in stacks]
-    else:
-        # A forked process would inherit threads of the SDKs; a spawned one has none. Only the parent handles Ctrl-C.
+    alone = len(stacks) if processes == 1 or len(stacks) <= _MOST_IN_ONE_PROCESS else 1
+    customers = [preview_one(stack) for stack in stacks[:alone]]
+    if stacks[alone:]:
+        # Only the parent handles Ctrl-C.
         quiet = (signal.SIGINT, signal.SIG_IGN)
-        spawned = get_context("spawn")
-        with ProcessPoolExecutor(processes, spawned, initializer=signal.signal, initargs=quiet) as pool:
-            customers = list(pool.map(preview_one, stacks))
+        with ProcessPoolExecutor(processes, _start_method(), initializer=signal.signal, initargs=quiet) as pool:
+            customers += pool.map(preview_one, stacks[alone:])
     previewed = {customer.stack for customer in customers}
     unmatched = [plan for plan in request.plans if plan.stack not in previewed]
     problems = [
@@ -95,6 +95,13 @@ def preview(stacks: Sequence[str], root: Path, request: PageRequest, *, processe
         groups=change_groups(customers),
         total=cost_total(customers),
     )
+
+
+def _start_method() -> BaseContext:
+    """Fork if this process has one thread, so that the others need not import the SDKs again; otherwise spawn."""
+    threads = Path("/proc/self/task")
+    forks = threads.is_dir() and len(list(threads.iterdir())) == 1
+    return get_context("fork" if forks else "spawn")
 
 
 def _code_note(against: str | None, root: Path) -> tuple[str, ...]:

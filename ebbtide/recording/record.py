@@ -30,7 +30,7 @@ from pulumi.runtime import mocks, rpc, settings
 from pulumi.runtime.proto import resource_pb2
 
 from ebbtide.recording.answers import answer_call, identifier, outputs_of
-from ebbtide.recording.lean_sdk import lean_sdk
+from ebbtide.recording.lean_sdk import constant_of, lean_sdk
 from ebbtide.recording.resources import Resource
 from ebbtide.settings.model import StackSettings
 
@@ -260,7 +260,8 @@ def _plain_value(value: struct_pb2.Value) -> Any:
         number = value.number_value
         return int(number) if number.is_integer() else number
     if kind == "string_value":
-        return UNKNOWN if value.string_value == rpc.UNKNOWN else value.string_value
+        text = value.string_value
+        return UNKNOWN if text == rpc.UNKNOWN else constant_of(text) or text
     return value.bool_value if kind == "bool_value" else None
 
 

@@ -25,6 +25,7 @@ from ebbtide.preview.cost.monthly import (
     sum_known,
     unpriced,
 )
+from ebbtide.preview.cost.places import about_places
 from ebbtide.preview.cost.shares import ServiceCost, about_adopted_pods, about_cron_jobs, service_costs
 from ebbtide.preview.document import Amounts, CostComparison, CostLine, ServiceCostLine, line_key, line_number
 from ebbtide.prices import GroupRate, plans_are_derived
@@ -66,6 +67,7 @@ def compare_costs(before: StackSettings | None, after: StackSettings, day: date)
         confidence="; ".join(_confidence(after, new, [line for side in sides for line in side.lines], day.year)),
         without=(() if old is None else _without(old), _without(new)),
         services=_services(() if before is None else service_costs(before, day.year), service_costs(after, day.year)),
+        cheaper=tuple(about_places(after)),
     )
 
 

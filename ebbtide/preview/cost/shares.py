@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from ebbtide.preview.cost.always import what_always_runs
+from ebbtide.settings.capacity.homes import pod_usd_per_hour
 from ebbtide.settings.capacity.packing import adopted_nodes, groups_of
-from ebbtide.settings.capacity.placement import copies, node_of, pod_size, pod_usd_per_hour
+from ebbtide.settings.capacity.placement import copies, node_of, pod_size
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.jobs import Concurrency, CronJobSettings, cron_times
 from ebbtide.settings.sections.serving.services import ServedWorkload
@@ -45,7 +46,7 @@ def _costs(settings: StackSettings, year: int) -> Iterator[ServiceCost]:
     for name, service in settings.services.items():
         for pods, variant in service.pods(name).items():
             workload = workloads[pods]
-            hourly = pod_usd_per_hour(settings, workload) if isinstance(workload, ServedWorkload) else None
+            hourly = pod_usd_per_hour(settings, pods, workload) if isinstance(workload, ServedWorkload) else None
             monthly = None if hourly is None else hourly * HOURS_PER_MONTH
             least, most = variant.scale.min, variant.scale.max
             yield ServiceCost(

@@ -6,7 +6,8 @@ group, whose changes are shown once. Dangers that several customers share are on
 A comment holds 65,536 characters, which fifty customers exceed. So the folded parts are added until the limit: the
 changes of groups, the parts of the customers in no group, and of the groups' members. Among customers they are
 added by rank: the cost first and resource changes last, or second if there are groups. A line names the omissions.
-Dangers are dropped only after all folded parts, and lose their advice first. Each blocked customer is always named.
+The table of customers is dropped next, then the advice on dangers, then the groups; dangers only after all of these.
+Each blocked customer is always named.
 """
 
 from collections import Counter
@@ -37,6 +38,13 @@ def as_comment(document: PreviewDocument, limit: int = LIMIT) -> str:
     groups = [_apart(_group(number, group, (Names(group.stacks),))) for number, group in _numbered(document)]
     room = limit - _RESERVE - len(total) - sum(map(len, groups))
     head = _head(document, room)
+    if head is None:
+        ungrouped = replace(document, groups=())
+        head = _head(ungrouped, limit - _RESERVE - len(total))
+        if head is None:
+            head = _cut(document, room)
+        else:
+            document, groups, room = ungrouped, [], limit - _RESERVE - len(total)
     room -= len(head)
     left_out: Counter[str] = Counter()
     for number, group in _numbered(document):
@@ -129,26 +137,33 @@ def _left_out_text(left_out: Counter[str]) -> str:
     return f"_Left out for length: {parts}. `ebbtide preview` in a terminal, or `--format json`, shows them all._"
 
 
-def _head(document: PreviewDocument, limit: int) -> str:
-    """The verdict, the table of customers, problems and dangers, in the longest form that fits."""
-    of_customers = dict.fromkeys(line for customer in document.customers for line in customer.problems)
-    beginning = [*top(document), *problems(of_customers)]
+def _head(document: PreviewDocument, limit: int) -> str | None:
+    """The verdict, the table of customers, problems and dangers, in the longest form that fits; None if none does."""
     overview = [_overview(document)] if len(document.customers) > 1 else []
     found = shared_findings(document.customers)
     merged = _merged(found)
-    for table, shown, note in (
-        (overview, found, ""),
-        (overview, merged, "_The advice on each danger is left out for length._\n"),
-        ([], merged, "_The table and the advice on each danger are left out for length._\n"),
+    without_advice = "the advice on each danger"
+    for table, shown, lacking in (
+        (overview, found, ()),
+        ([], found, ("the table",)),
+        ([], merged, ("the table", without_advice) if overview else (without_advice,)),
     ):
-        text = f"{joined([*beginning, *table, *_dangers(shown, document)])}\n\n{note}"
+        note = f"_Left out for length: {' and '.join(lacking)}._\n" if lacking else ""
+        text = f"{joined([*_beginning(document), *table, *_dangers(shown, document)])}\n\n{note}"
         if len(text) <= limit:
             return text
-    return _cut(f"{joined(beginning)}\n", merged, limit, document)
+    return None
 
 
-def _cut(beginning: str, dangers: Sequence[Finding], limit: int, document: PreviewDocument) -> str:
+def _beginning(document: PreviewDocument) -> list[Block]:
+    of_customers = dict.fromkeys(line for customer in document.customers for line in customer.problems)
+    return [*top(document), *problems(of_customers)]
+
+
+def _cut(document: PreviewDocument, limit: int) -> str:
     """The blocked stacks, the worst dangers that fit into a comment, and the number of the others with their stacks."""
+    beginning = f"{joined(_beginning(document))}\n"
+    dangers = _merged(shared_findings(document.customers))
     lines = [_line(Items((_labelled(danger, document),))) for danger in dangers]
     blocked = [customer.stack for customer in document.customers if customer.verdict is StackVerdict.BLOCKED]
     many_stacks = len(document.customers) > 1

@@ -32,6 +32,7 @@ def cost_section(customer: CustomerPreview) -> Section | None:
     short = [Line(f"{title}: {money}{how}")]
     if estimated := [line.name for line in cost.lines if line.estimated]:
         short.append(Line(f"by estimated prices of {named(estimated)} (--full shows their source)"))
+    cheaper = [Line(f"cheaper: {sentence}") for sentence in cost.cheaper]
     return Section(
         kind="cost",
         title=title,
@@ -39,9 +40,10 @@ def cost_section(customer: CustomerPreview) -> Section | None:
         body=(
             Differing((_sheet(cost, "line"),), (_sheet(cost, title),)),
             *_services(cost),
+            *cheaper,
             asides(f"always: {ALWAYS}", *line_notes(cost.lines), *_hours_lines(cost), _basis(cost)),
         ),
-        short=tuple(short),
+        short=(*short, *cheaper),
     )
 
 

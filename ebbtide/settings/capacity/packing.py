@@ -3,18 +3,34 @@
 No scheduler packs much tighter, and the scheduler of EKS spreads pods, so pods that do not fit here do not fit there.
 Nodes in the same state are counted, not listed: a million replicas take no longer than one.
 
+If pods may use several groups, `grown` chooses as a replay does. Karpenter is first: its NodePools in the order of
+weight, then of name. Then each scale-up of the cluster autoscaler grows one group: of those with the highest priority
+the one whose new nodes have the least idle CPU and memory, for all waiting pods that fit there. GPUs and prices do not
+count. Among equals the real autoscaler draws; here and in a replay the dearest group grows, so no figure promises a
+saving that depends on luck.
+
 The nodes of an existing cluster are not in the stack file, so nothing is calculated for it.
 """
 
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ebbtide.prices import Capacity
 from ebbtide.provisioning_labels import Architecture
 from ebbtide.settings.capacity.placed import placed_pods
-from ebbtide.settings.capacity.placement import PodSize, copies, fits, node_of, pod_size, takes, with_adopted_pools
+from ebbtide.settings.capacity.placement import (
+    PodSize,
+    copies,
+    fits,
+    growth_ranks,
+    node_of,
+    pod_size,
+    takes,
+    with_adopted_pools,
+)
 from ebbtide.settings.fragment.values import inside
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
@@ -27,6 +43,10 @@ class Nodes:
 
     each: Capacity
     most: int
+    least: int = 0  # nodes that exist before any pod; only `grown` uses them
+    by_karpenter: bool = False
+    priority: int = 0
+    rank: int = 0  # among groups that are equal otherwise, the lowest grows
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,24 +63,36 @@ class Packing:
     groups: Mapping[str, Nodes]
     opened: dict[str, int] = field(init=False)
     used: list[_Alike] = field(default_factory=list[_Alike])
+    homes: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])  # pods by their name and group
 
     def __post_init__(self) -> None:
         self.opened = dict.fromkeys(self.groups, 0)
 
-    def place(self, size: PodSize, replicas: int, within: Collection[str]) -> None:
+    def place(self, size: PodSize, replicas: int, within: Collection[str], name: str = "") -> None:
         """Place pods on nodes in use, then on empty ones, then beyond the maximum of the first suitable group."""
+        unplaced = self.place_within_maximum(size, replicas, within, name)
+        suitable = self._suitable(size, within)
+        if unplaced and suitable:
+            self._open(suitable[0], size, unplaced, most=unplaced, name=name)
+
+    def place_within_maximum(self, size: PodSize, replicas: int, within: Collection[str], name: str = "") -> int:
+        """Place pods on nodes in use, then on empty ones. Return the number of the others."""
+        unplaced = self.place_on_used(size, replicas, within, name)
+        for group in self._suitable(size, within):
+            most = max(0, self.groups[group].most - self.opened[group])
+            unplaced = self._open(group, size, unplaced, most=most, name=name)
+        return unplaced
+
+    def place_on_used(self, size: PodSize, replicas: int, within: Collection[str], name: str = "") -> int:
+        """Place pods on nodes in use. Return the number of the others."""
         used, self.used = self.used, []
         unplaced = replicas
         for alike in used:
             if alike.group in within:
-                unplaced = self._fill(alike, size, unplaced)
+                unplaced = self._fill(alike, size, unplaced, name)
             else:
                 self.used.append(alike)
-        suitable = self._suitable(size, within)
-        for name in suitable:
-            unplaced = self._open(name, size, unplaced, most=max(0, self.groups[name].most - self.opened[name]))
-        if unplaced and suitable:
-            self._open(suitable[0], size, unplaced, most=unplaced)
+        return unplaced
 
     def keep(self, nodes: Mapping[str, int]) -> None:
         """Add nodes that exist without pods."""
@@ -84,20 +116,28 @@ class Packing:
     def _suitable(self, size: PodSize, within: Collection[str]) -> list[str]:
         return [name for name, nodes in self.groups.items() if name in within and fits(size, nodes.each)]
 
-    def _open(self, name: str, size: PodSize, unplaced: int, *, most: int) -> int:
-        empty = self.groups[name].each
-        count = min(most, -(-unplaced // copies(size, empty)))
-        self.opened[name] += count
-        return self._fill(_Alike(name, empty, count), size, unplaced)
+    def open(self, group: str, count: int) -> None:
+        """Add empty nodes to those in use."""
+        self.opened[group] += count
+        self.used.append(_Alike(group, self.groups[group].each, count))
 
-    def _fill(self, alike: _Alike, size: PodSize, unplaced: int) -> int:
+    def _open(self, group: str, size: PodSize, unplaced: int, *, most: int, name: str) -> int:
+        empty = self.groups[group].each
+        count = min(most, -(-unplaced // copies(size, empty)))
+        self.opened[group] += count
+        return self._fill(_Alike(group, empty, count), size, unplaced, name)
+
+    def _fill(self, alike: _Alike, size: PodSize, unplaced: int, name: str) -> int:
         """Place up to `unplaced` pods on these nodes, node by node, and return the number that remains."""
         per_node = copies(size, alike.room)
         full = min(alike.count, unplaced // per_node) if per_node else 0
         partial = min(unplaced - full * per_node, per_node) if full < alike.count else 0
         split = ((full, per_node), (1 if partial else 0, partial), (alike.count - full - (1 if partial else 0), 0))
         self.used += [_Alike(alike.group, _less(alike.room, size, pods), count) for count, pods in split if count]
-        return unplaced - full * per_node - partial
+        remaining = unplaced - full * per_node - partial
+        if remaining < unplaced:
+            self.homes.setdefault(name, Counter())[alike.group] += unplaced - remaining
+        return remaining
 
 
 def alike_nodes_needed(node: Capacity, pods: Iterable[tuple[PodSize, int]]) -> int:
@@ -125,6 +165,67 @@ def packed(
     for size, replicas, within in sorted(pods, key=lambda pod: (pod[0].cpu, pod[0].memory), reverse=True):
         packing.place(size, replicas, within)
     return packing
+
+
+class Waiting(NamedTuple):
+    """Pods of one size, and the groups that they may use."""
+
+    size: PodSize
+    count: int
+    groups: Collection[str]
+    name: str = ""
+
+
+def grown(pods: Iterable[Waiting], groups: Mapping[str, Nodes]) -> Packing:
+    """Pack pods as the provisioners do, one group at a time. Pods beyond the maximum of all groups count on the group
+    that would grow next.
+    """
+    packing = Packing(groups)
+    for name, nodes in groups.items():
+        if nodes.least:
+            packing.open(name, nodes.least)
+    waiting: list[Waiting] = []
+    for pod in sorted(pods, key=lambda pod: (pod.size.cpu, pod.size.memory), reverse=True):
+        left = packing.place_on_used(pod.size, pod.count, pod.groups, pod.name)
+        waiting += [pod._replace(count=left)] if left else []
+    while options := _scale_ups(waiting, packing, limited=True):
+        waiting = min(options, key=lambda option: option.order).carried_out(waiting, packing)
+    while options := _scale_ups(waiting, packing, limited=False):
+        waiting = min(options, key=lambda option: option.order).carried_out(waiting, packing)
+    return packing
+
+
+class _ScaleUp(NamedTuple):
+    group: str
+    order: tuple[bool, int, float, int]
+    helped: Sequence[int]  # of each kind of waiting pods
+
+    def carried_out(self, waiting: Sequence[Waiting], packing: Packing) -> list[Waiting]:
+        """Place the pods that it helps. Return the others."""
+        for pod, helped in zip(waiting, self.helped, strict=True):
+            packing.place(pod.size, helped, (self.group,), pod.name)
+        left = [pod._replace(count=pod.count - helped) for pod, helped in zip(waiting, self.helped, strict=True)]
+        return [pod for pod in left if pod.count]
+
+
+def _scale_ups(waiting: Sequence[Waiting], packing: Packing, *, limited: bool) -> list[_ScaleUp]:
+    """Return the possible scale-ups, one for each group that helps; without a limit beyond the groups' maximum, too."""
+    options: list[_ScaleUp] = []
+    for name, nodes in packing.groups.items():
+        most = max(0, nodes.most - packing.opened[name]) if limited else sys.maxsize
+        trial = Packing({name: replace(nodes, most=most)})
+        helped = [
+            pod.count - trial.place_within_maximum(pod.size, pod.count, {name} & {*pod.groups}) for pod in waiting
+        ]
+        if any(helped):
+            opened = trial.opened[name]
+            cpu = sum(pod.size.cpu * count for pod, count in zip(waiting, helped, strict=True))
+            memory = sum(pod.size.memory * count for pod, count in zip(waiting, helped, strict=True))
+            all_cpu, all_memory = opened * nodes.each.cpu, opened * nodes.each.memory
+            waste = (all_cpu - cpu) / all_cpu + (all_memory - memory) / all_memory
+            order = (not nodes.by_karpenter, -nodes.priority, 0.0 if nodes.by_karpenter else waste, nodes.rank)
+            options.append(_ScaleUp(name, order, helped))
+    return options
 
 
 def _less(room: Capacity, size: PodSize, pods: int) -> Capacity:
@@ -169,21 +270,20 @@ def groups_of(workload: WorkloadSettings, settings: StackSettings) -> Collection
 
 def nodes_at_maximum(settings: StackSettings) -> Mapping[str, int]:
     """Return the number of nodes that each group needs if every pod that may run there does."""
-    pods = [(request.size, request.most, request.groups) for request in pod_requests(settings)]
-    return packed(pods, _nodes(settings)).opened
+    pods = [Waiting(request.size, request.most, request.groups) for request in pod_requests(settings)]
+    return grown(pods, nodes_of(settings)).opened
 
 
 def adopted_nodes(settings: StackSettings) -> Mapping[str, int]:
     """Return the nodes of each group that adopted pods need if no others run, with pools at their minimum."""
     requests = [request for request in pod_requests(settings) if request.name in settings.adopted]
-    return packed([(request.size, request.least, request.groups) for request in requests], _nodes(settings)).opened
+    return grown([Waiting(pod.size, pod.least, pod.groups) for pod in requests], nodes_of(settings)).opened
 
 
 def lasting_pods(settings: StackSettings) -> Packing:
     """Pack the pods that stay: services at their maximum, adopted pods, and the minimum of what scales to zero."""
-    return packed(
-        [(request.size, request.least, request.groups) for request in pod_requests(settings)], _nodes(settings)
-    )
+    pods = [Waiting(request.size, request.least, request.groups) for request in pod_requests(settings)]
+    return grown(pods, nodes_of(settings))
 
 
 def lasting_nodes(settings: StackSettings, fewer: Mapping[str, int] | None = None) -> Mapping[str, int]:
@@ -191,9 +291,8 @@ def lasting_nodes(settings: StackSettings, fewer: Mapping[str, int] | None = Non
     that remain of a sleeping workload.
     """
     numbers = fewer or {}
-    requests = [(pod.size, numbers.get(pod.name, pod.least), pod.groups) for pod in pod_requests(settings)]
-    opened = packed(requests, _nodes(settings)).opened
-    return {name: max(group.min, opened.get(name, 0)) for name, group in settings.node_groups.items()}
+    pods = [Waiting(pod.size, numbers.get(pod.name, pod.least), pod.groups) for pod in pod_requests(settings)]
+    return grown(pods, nodes_of(settings)).opened
 
 
 def grown(pods: Iterable[tuple[PodSize, int, Collection[str]]], settings: StackSettings) -> Packing:
@@ -221,5 +320,16 @@ def room_for_next(workload: WorkloadSettings, settings: StackSettings, lasting: 
     return not settings.node_groups or lasting.has_room(pod_size(workload), groups_of(workload, settings))
 
 
-def _nodes(settings: StackSettings) -> Mapping[str, Nodes]:
-    return {name: Nodes(each=node_of(group), most=group.max) for name, group in settings.node_groups.items()}
+def nodes_of(settings: StackSettings) -> Mapping[str, Nodes]:
+    ranks = growth_ranks(settings.node_groups, settings.region)
+    return {
+        name: Nodes(
+            each=node_of(group),
+            most=group.max,
+            least=group.min,
+            by_karpenter=group.by_karpenter,
+            priority=group.growth_priority,
+            rank=ranks[name],
+        )
+        for name, group in settings.node_groups.items()
+    }

@@ -5,17 +5,14 @@ A pod that fits no node of its group stays pending without a message, so the sta
 **Processors.** An image for one processor does not start on another, and no stack file says what an image was built
 for. If all groups that a pod may use have one architecture, there is nothing to choose. If they differ, a pod is bound
 to amd64, which most images are built for, unless the file has `arch`.
-
-**Price of a pod.** A pod costs the share of its node that it keeps from others, by its scarcest resource: if two fit on
-a node, each costs half of it.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from ebbtide.prices import Capacity, InstanceType, NoPrice, on_demand, shipped_on_demand, spot_typical, usable
+from ebbtide.prices import Capacity, InstanceType, shipped_on_demand, usable
 from ebbtide.provisioning_labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, Architecture, NodeKind
 from ebbtide.settings.fragment.nodes import NodeLabels, unmet
 from ebbtide.settings.fragment.size import PodSize, total_size
@@ -23,7 +20,6 @@ from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.ray import AUTOSCALER_CPU, AUTOSCALER_MEMORY, RayHead
-from ebbtide.settings.sections.serving.services import ServedWorkload
 from ebbtide.settings.sections.shapes import Reserved
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.text.quantities import cpu_text
@@ -222,6 +218,18 @@ def with_adopted_pools(settings: StackSettings) -> StackSettings:
     return settings.model_copy(update={"workers": workers, "adopted": adopted})
 
 
+def growth_ranks(groups: Mapping[str, NodeGroupSettings], region: str) -> Mapping[str, int]:
+    """Return the order in which groups grow that are equal for their provisioner: NodePools by name, as Karpenter does;
+    groups of the cluster autoscaler, which draws, by price, the dearest first, and by name.
+    """
+
+    def order(name: str) -> tuple[float, str]:
+        price = 0.0 if groups[name].by_karpenter else _node_price(groups[name], region)
+        return -(price or 0.0), name
+
+    return {name: rank for rank, name in enumerate(sorted(groups, key=order))}
+
+
 def _node_price(group: NodeGroupSettings, region: str) -> float | None:
     """Return the price of the most expensive type, since AWS may choose any. Only shipped prices and those of the stack
     file count: newer prices must not move a pod.
@@ -235,30 +243,3 @@ def room_text(node: Capacity) -> str:
     """Return the largest pod that would fit, in the notation of the file."""
     gpus = f", gpu: {node.gpu}" if node.gpu else ""
     return f"cpu: {cpu_text(node.cpu)}, memory: {node.memory}Mi{gpus}"
-
-
-def pod_usd_per_hour(settings: StackSettings, workload: ServedWorkload) -> float | None:
-    """Return US dollars on the cheapest group of the workload's kind, or None if no such group has a price.
-
-    A group counts with its most expensive type, since AWS chooses, and spot nodes with the typical price of a month.
-    """
-    offers: list[float] = []
-    for group, fitting in _homes(settings, workload):
-        try:
-            price = spot_typical if group.kind is NodeKind.SPOT else on_demand
-            offers.append(max(price(settings.region, kind) for kind in group.types) / fitting)
-        except NoPrice:
-            continue
-    return min(offers) if offers else None
-
-
-def pods_per_node(settings: StackSettings, workload: ServedWorkload) -> int:
-    """Return how many of the workload's pods fit on an empty node of a group they may run on; at least 1."""
-    return max((fitting for _, fitting in _homes(settings, workload)), default=1)
-
-
-def _homes(settings: StackSettings, workload: ServedWorkload) -> Iterator[tuple[NodeGroupSettings, int]]:
-    size = pod_size(workload)
-    for group in settings.node_groups.values():
-        if takes(group, workload) and (fitting := copies(size, node_of(group))):
-            yield group, fitting

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from ebbtide.findings import Severity
-from ebbtide.preview.document import Amounts, ChangeKind, OwnedRow, SimulatedServices, StackVerdict
+from ebbtide.preview.document import Amounts, ChangeKind, OwnedRow, PreviewDocument, SimulatedServices, StackVerdict
+from ebbtide.preview.groups import change_groups
 from ebbtide.preview.render.comment import as_comment
 from tests.builders.preview import Seen, change, cost, customer, danger, document, fifty, policy, served
 
@@ -92,6 +93,54 @@ def test_fifty_customers_fit_with_every_danger_in_sight() -> None:
 @pytest.mark.parametrize("dangers_each", [0, 3, 40])
 def test_no_comment_is_longer_than_asked(limit: int, dangers_each: int) -> None:
     assert len(as_comment(fifty(dangers_each), limit)) <= limit
+
+
+def crowded(each: int, *, grouped: bool = False) -> PreviewDocument:
+    """Forty customers with 240 dangers, each with an impact and a remedy, whose texts have `each` characters."""
+    customers = [
+        customer(
+            f"customer-{n:02}",
+            dangers=tuple(danger(f"danger {n}-{k} " + "x" * each) for k in range(6)),
+            changes=(change(),) if grouped else (change(f"api-{n}"),),
+        )
+        for n in range(40)
+    ]
+    full = document(*customers)
+    return replace(full, groups=change_groups(customers)) if grouped else full
+
+
+@pytest.mark.parametrize(
+    ("each", "table", "advice"),
+    [
+        (140, True, True),
+        (150, False, True),  # longer than a comment with the table of customers
+        (200, False, False),  # and with the advice
+    ],
+)
+def test_near_the_limit_the_table_goes_before_the_advice_and_every_danger_stays(
+    each: int,
+    table: bool,
+    advice: bool,
+) -> None:
+    full = crowded(each)
+    comment = as_comment(full)
+    seen = Seen(comment)
+
+    assert 60_000 < len(comment) <= 64_000
+    for one in full.customers:
+        assert all(found.text in seen.unfolded for found in one.dangers)
+    assert ("customer-39" in seen.cells) is table
+    assert ("add a group" in seen.unfolded) is advice
+
+
+def test_groups_go_before_a_danger() -> None:
+    """The names of 40 stacks in a group take the room of the last dangers, which name their stacks themselves."""
+    full = crowded(210, grouped=True)
+    seen = Seen(as_comment(full))
+
+    for one in full.customers:
+        assert all(found.text in seen.unfolded for found in one.dangers)
+    assert "group 1" not in seen.words
 
 
 def test_more_dangers_than_fit_are_counted_and_the_worst_come_first() -> None:

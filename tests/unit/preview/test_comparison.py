@@ -250,3 +250,32 @@ def test_many_stacks_are_compared_by_what_has_a_price_on_both_sides(tmp_path: Pa
     assert total.before == total.after
     assert total.incomplete
     assert "→" not in total_text(total)
+
+
+TWO_GPUS = """
+    ebbtide:nodeGroups:
+      a10: { kind: gpu, instanceTypes: [g5.2xlarge], max: 8 }
+      l4: { kind: gpu, instanceTypes: [g6.2xlarge], max: 8PRIORITY }
+    ebbtide:workloads:
+      triton: { category: flexible, image: 'example.com/triton:1', replicas: 3, cpu: 4, memory: 16Gi, gpu: 1 }
+"""
+
+
+def test_the_line_that_puts_pods_on_cheaper_nodes_is_shown(tmp_path: Path) -> None:
+    """Three nodes at 1.212 USD an hour, or at 0.9776 USD: 513 USD in 730 hours."""
+    dear, cheap = (shortest(more=TWO_GPUS.replace("PRIORITY", priority)) for priority in ("", ", priority: 10"))
+
+    (sentence,) = [line for line in compared(cheap, dear, tmp_path).cheaper if "gpu" not in line and "l4" in line]
+
+    assert sentence.startswith(
+        "write priority: 10 at nodeGroups.l4: the nodes that always run cost about 513 USD a month less ("
+    )
+    assert not any("l4" in line for line in compared(dear, cheap, tmp_path).cheaper)
+
+
+def test_less_than_three_percent_is_not_worth_a_line(tmp_path: Path) -> None:
+    """The service saves 513 USD a month, which is little beside the 40 nodes of the minimum of another group."""
+    many = "      flexible: { instanceTypes: [m7i.8xlarge], min: 40, max: 40 }\n    ebbtide:workloads:"
+    text = TWO_GPUS.replace("PRIORITY", "").replace("    ebbtide:workloads:", many)
+
+    assert compared(None, shortest(more=text), tmp_path).cheaper == ()

@@ -24,7 +24,7 @@ class _Box(pulumi.ComponentResource):
         Key(f"{name}-key", opts=pulumi.ResourceOptions(parent=self))
 
 
-@pytest.mark.parametrize("name", ["demo", "example-berlin"])
+@pytest.mark.parametrize("name", ["demo", "example-berlin", "example-lisbon"])
 def test_a_stack_is_recorded_as_with_the_sdks_own_functions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = load_stack(name, ROOT)
     lean = record(settings)

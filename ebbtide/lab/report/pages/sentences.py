@@ -124,8 +124,11 @@ def waits_worse(replay: Replay, name: str) -> bool:
     reference = replay.strategies.get(PRODUCT) or replay.strategies.get(FLEET)
     if reference is None:
         return False
-    leeway = max(_SAME_WAIT_S, _SAME_WAIT * reference.wait_p95_s)
-    return replay.strategies[name].wait_p95_s > reference.wait_p95_s + leeway
+    return waits_longer(replay.strategies[name].wait_p95_s, reference.wait_p95_s)
+
+
+def waits_longer(wait_p95_s: float, reference_s: float) -> bool:
+    return wait_p95_s > reference_s + max(_SAME_WAIT_S, _SAME_WAIT * reference_s)
 
 
 def coverage_line(replay: Replay) -> str:

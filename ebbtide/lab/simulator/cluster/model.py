@@ -23,6 +23,7 @@ class GroupModel:
     gpu: int = 0
     max_pods: int = 110
     priority: int = 0  # with the expander `priority` the group with the highest grows first
+    rank: int = 0  # the lowest grows among groups that all expanders find equal; a draw decides between equal ranks
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     taints: tuple[Taint, ...] = ()
     boot_s: float = 0.0  # from launch, when billing starts, to a node that takes pods

@@ -33,7 +33,16 @@ from ebbtide.prices import (
 )
 from ebbtide.provisioning_labels import ARCH, Architecture, NodeKind
 from ebbtide.settings.capacity.placed import PlacedPod, placed_pods, resident_pods
-from ebbtide.settings.capacity.placement import architecture, head_size, home_of, offered, pod_size, suits, takes
+from ebbtide.settings.capacity.placement import (
+    architecture,
+    growth_ranks,
+    head_size,
+    home_of,
+    offered,
+    pod_size,
+    suits,
+    takes,
+)
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.pods.group import GroupPodSettings
@@ -144,7 +153,10 @@ def separate_groups(settings: StackSettings) -> Topology:
     """The node groups of the stack file."""
     on_eks = settings.cluster.context is None
     zones = settings.cluster.zones if on_eks and any(spec.has_disks for spec in settings.all_workloads.values()) else ()
-    groups = {name: group_model(name, group, zones) for name, group in settings.node_groups.items()}
+    ranks = growth_ranks(settings.node_groups, settings.region)
+    groups = {
+        name: replace(group_model(name, group, zones), rank=ranks[name]) for name, group in settings.node_groups.items()
+    }
     return Topology(settings, groups, {name: name for name in groups})
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from ebbtide.provisioning_labels import Architecture
 from ebbtide.settings import StackSettings
-from ebbtide.settings.capacity.placement import pod_usd_per_hour, takes
+from ebbtide.settings.capacity.homes import pod_usd_per_hour
+from ebbtide.settings.capacity.placement import takes
 from ebbtide.settings.sections.serving.services import ServedWorkload
 from tests.builders.existing import onprem
 from tests.builders.settings import loaded, problem_of, problems_of, shortest
@@ -138,15 +139,20 @@ def test_services_and_workloads_come_to_nodes_of_their_processor_alone(
         assert {name for name, group in settings.node_groups.items() if takes(group, workload)} == groups
 
 
-def test_a_pod_costs_its_share_of_the_nodes_that_it_may_use(tmp_path: Path) -> None:
-    """An m7i.2xlarge is 0.4032 USD an hour and an m7g.2xlarge 0.3264; seven pods of a CPU fit on one."""
-    prices: dict[str, float | None] = {}
-    for arch in ("", "any"):
-        settings = loaded(both(arch), tmp_path)
-        (serve,) = (workload for workload in settings.all_workloads.values() if isinstance(workload, ServedWorkload))
-        prices[arch] = pod_usd_per_hour(settings, serve)
+@pytest.mark.parametrize(("arch", "priority", "hourly"), [("", 0, 0.4032), ("any", 0, 0.3264), ("any", 10, 0.4032)])
+def test_a_pod_costs_its_share_of_the_nodes_on_which_it_runs(
+    arch: str, priority: int, hourly: float, tmp_path: Path
+) -> None:
+    """An m7i.2xlarge is 0.4032 USD an hour and an m7g.2xlarge 0.3264; seven pods of a CPU fit on one. The latter has 59
+    MiB less for pods, so it is the one with less idle memory.
+    """
+    groups = BOTH.replace("[m7i.2xlarge],", f"[m7i.2xlarge], priority: {priority},")
+    settings = loaded(both(arch, groups), tmp_path)
+    (name,) = (name for name, pod in settings.all_workloads.items() if isinstance(pod, ServedWorkload))
+    workload = settings.all_workloads[name]
+    assert isinstance(workload, ServedWorkload)
 
-    assert prices == {"": pytest.approx(0.4032 / 7), "any": pytest.approx(0.3264 / 7)}
+    assert pod_usd_per_hour(settings, name, workload) == pytest.approx(hourly / 7)
 
 
 @pytest.mark.parametrize("types", ["m7i.2xlarge", "m7g.2xlarge"])

@@ -1,9 +1,9 @@
 """The expander chooses the group that grows, and the estimator counts its new nodes.
 
-Expanders joined by commas filter in turn; a draw decides between the remaining options. The estimate is first fit,
-largest pods first, by the autoscaler's packing, which is neither optimal nor the scheduler's: each pod goes to the
-first fitting node after a random one. After one fits nowhere, only the newest node or another new one is tried. So pods
-of one size may take more nodes than needed, and a different number each time.
+Expanders joined by commas filter in turn; then the group's rank decides, and a draw between equal ranks. The estimate
+is first fit, largest pods first, by the autoscaler's packing, which is neither optimal nor the scheduler's: each pod
+goes to the first fitting node after a random one. After one fits nowhere, only the newest node or another new one is
+tried. So pods of one size may take more nodes than needed, and a different number each time.
 
 Source: kubernetes/autoscaler 1.35.2, estimator/binpacking_estimator.go and decreasing_pod_orderer.go.
 """
@@ -125,6 +125,7 @@ class Expander:
         remaining = list(options)
         for narrow in self._filters:
             remaining = narrow(remaining, workloads)
+        remaining = _lowest(remaining, lambda option: option.group.rank)
         return remaining[0] if len(remaining) == 1 else self._rng.choice(remaining)
 
 

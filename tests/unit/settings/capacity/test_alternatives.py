@@ -1,0 +1,106 @@
+"""Cheaper places by packing alone, with prices worked out by hand: US dollars an hour in us-east-1."""
+
+from pathlib import Path
+
+import pytest
+
+from ebbtide.settings.capacity.alternatives import Alternative, cheaper_places, hourly_usd
+from tests.builders.existing import onprem
+from tests.builders.settings import loaded, shortest
+
+# An hour of g5.2xlarge costs 1.212, of g6.2xlarge 0.9776; both have one GPU, so three pods take three nodes.
+# The two fixed nodes, m7i.xlarge, cost 2 * 0.2016.
+GPUS = """\
+ebbtide:nodeGroups:
+  fixed: { instanceTypes: [m7i.xlarge], min: 2, max: 4 }
+  flexible: { instanceTypes: [m7i.2xlarge], max: 20 }
+  a10: { kind: gpu, instanceTypes: [g5.2xlarge], max: 8A10 }
+  l4: { kind: gpu, instanceTypes: [g6.2xlarge], max: 8L4 }
+ebbtide:workloads:
+  triton: { category: flexible, image: 'example.com/triton:1', replicas: 3, cpu: 4, memory: 16Gi, gpu: 1 }
+"""
+FIXED = 2 * 0.2016
+
+
+def found(text: str, folder: Path) -> tuple[Alternative, ...]:
+    return cheaper_places(loaded(shortest(more=text), folder))
+
+
+def gpus(a10: str = "", l4: str = "") -> str:
+    return GPUS.replace("A10", a10).replace("L4", l4)
+
+
+def test_a_priority_that_moves_a_service_to_the_cheap_group(tmp_path: Path) -> None:
+    (only,) = found(gpus(), tmp_path)
+
+    assert (only.key, only.line) == ("nodeGroups.l4", "priority: 10")
+    assert only.before.always == pytest.approx(FIXED + 3 * 1.212)
+    assert only.after.always == pytest.approx(FIXED + 3 * 0.9776)
+    assert only.for_pods_that_always_run
+    assert only.share == pytest.approx(3 * (1.212 - 0.9776) / (FIXED + 3 * 1.212))
+
+
+def test_the_line_is_what_it_takes(tmp_path: Path) -> None:
+    """The file with the line has the price that the alternative states, and nothing more to say."""
+    (only,) = found(gpus(a10=", priority: 20"), tmp_path)
+    written = loaded(shortest(more=gpus(a10=", priority: 20", l4=f", {only.line}")), tmp_path)
+
+    assert only.line == "priority: 30"
+    assert hourly_usd(written) == only.after
+    assert cheaper_places(written) == ()
+
+
+def test_a_cheap_group_that_holds_some_of_the_pods(tmp_path: Path) -> None:
+    """Two pods go to the cheap group, the third stays on the dear one."""
+    (only,) = found(gpus().replace("[g6.2xlarge], max: 8", "[g6.2xlarge], max: 2"), tmp_path)
+
+    assert only.before.always - only.after.always == pytest.approx(2 * (1.212 - 0.9776))
+    assert only.after.lacking == 0
+
+
+@pytest.mark.parametrize(
+    ("types", "line"),
+    [("m7i.4xlarge, m6i.4xlarge", "instanceTypes: [m6i.4xlarge, m7i.4xlarge]"), ("m6i.4xlarge, m7i.4xlarge", "")],
+)
+def test_the_cheapest_type_comes_first(types: str, line: str, tmp_path: Path) -> None:
+    """An m7i.4xlarge costs 0.8064, an m6i.4xlarge 0.768. Three workers of 4 CPUs fit on one, so four need two."""
+    text = f"ebbtide:nodeGroups:\n  flexible: {{ instanceTypes: [{types}], max: 20 }}\n"
+    alternatives = found(text, tmp_path)
+
+    assert [alternative.line for alternative in alternatives] == ([line] if line else [])
+    for alternative in alternatives:
+        assert alternative.before.at_most - alternative.after.at_most == pytest.approx(2 * (0.8064 - 0.768))
+        assert not alternative.for_pods_that_always_run
+
+
+def test_a_pool_on_a_dear_group(tmp_path: Path) -> None:
+    """Four workers need two nodes: m7i.4xlarge at 0.8064, or r7i.4xlarge at 1.0584."""
+    text = """\
+ebbtide:nodeGroups:
+  flexible: { instanceTypes: [m7i.4xlarge], max: 20 }
+  dear: { kind: flexible, instanceTypes: [r7i.4xlarge], max: 20 }
+"""
+    settings = loaded(shortest(train="nodeGroup: dear", more=text), tmp_path)
+    (only,) = cheaper_places(settings)
+
+    assert (only.key, only.line) == ("workers.train", "nodeGroup: flexible")
+    assert only.before.at_most - only.after.at_most == pytest.approx(2 * (1.0584 - 0.8064))
+    assert hourly_usd(loaded(shortest(train=only.line, more=text), tmp_path)) == only.after
+
+
+def test_without_prices_there_is_nothing_to_say(tmp_path: Path) -> None:
+    assert hourly_usd(loaded(onprem(), tmp_path)) is None
+    assert cheaper_places(loaded(onprem(), tmp_path)) == ()
+
+
+def test_a_pool_is_not_sent_where_its_workers_have_no_room(tmp_path: Path) -> None:
+    """Eight workers need three nodes, and the cheap group has two."""
+    text = """\
+ebbtide:nodeGroups:
+  flexible: { instanceTypes: [m7i.4xlarge], max: MOST }
+  dear: { kind: flexible, instanceTypes: [r7i.4xlarge], max: 20 }
+"""
+    stack = shortest(train="nodeGroup: dear", more=text).replace("max: 4, cpu: 4", "max: 8, cpu: 4")
+    full, enough = (cheaper_places(loaded(stack.replace("MOST", most), tmp_path)) for most in ("2", "3"))
+
+    assert (len(full), len(enough)) == (0, 1)
