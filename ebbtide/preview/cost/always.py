@@ -1,8 +1,8 @@
 """What always runs: the pods that a stack never goes below, and the nodes that they need, on average over a year.
 
 The pods of each time (`ebbtide.preview.cost.floors`) are packed on nodes as the provisioners do: on the nodes of a
-group's `min` first, then on groups in the order of their priority. No group exceeds its `max`. Jobs and cron jobs count
-as none, and adopted pods with the number that the stack file states.
+group's `min` first. No group exceeds its `max`. Jobs and cron jobs count as none, and adopted pods with the number that
+the stack file states.
 """
 
 from collections import Counter, defaultdict
@@ -13,7 +13,7 @@ from operator import itemgetter
 
 from ebbtide.preview.cost.floors import Calendar, Floor
 from ebbtide.prices import Capacity
-from ebbtide.settings.capacity.packing import grown
+from ebbtide.settings.capacity.packing import Waiting, grown, nodes_of
 from ebbtide.settings.capacity.placed import placed_pods
 from ebbtide.settings.capacity.placement import with_adopted_pools
 from ebbtide.settings.model import StackSettings
@@ -33,14 +33,15 @@ def what_always_runs(settings: StackSettings, year: int) -> Always:
     stack = with_adopted_pools(settings)
     calendar, placed = Calendar(stack, year), [*placed_pods(stack)]
     sizes = [(pod.size, pod.groups(stack.node_groups)) for pod in placed]
+    nodes = nodes_of(stack)
     node_hours = {name: defaultdict[Capacity, float](float) for name in stack.node_groups}
     means = [0.0 for _ in placed]
     for numbers, share in shares([calendar.floor(pod) for pod in placed], calendar.span).items():
-        pods = [(size, number, groups) for (size, groups), number in zip(sizes, numbers, strict=True)]
-        packing = grown(pods, stack)
+        pods = [Waiting(size, number, groups) for (size, groups), number in zip(sizes, numbers, strict=True)]
+        packing = grown(pods, nodes)
         for name, group in stack.node_groups.items():
-            for load, nodes in _at_most(group.max, packing.loads(name)):
-                node_hours[name][load] += nodes * share * HOURS_PER_MONTH
+            for load, count in _at_most(group.max, packing.loads(name)):
+                node_hours[name][load] += count * share * HOURS_PER_MONTH
         means = [mean + number * share for mean, number in zip(means, numbers, strict=True)]
     served = {pod.name: mean for pod, mean in zip(placed, means, strict=True) if isinstance(pod.pod, ServedWorkload)}
     return Always(node_hours=node_hours, served=served)

@@ -94,12 +94,6 @@ class Packing:
                 self.used.append(alike)
         return unplaced
 
-    def keep(self, nodes: Mapping[str, int]) -> None:
-        """Add nodes that exist without pods."""
-        for name, count in nodes.items():
-            self.opened[name] += count
-            self.used.append(_Alike(name, self.groups[name].each, count))
-
     def loads(self, name: str) -> Iterator[tuple[Capacity, int]]:
         """Yield the capacity that pods take of a node of the group, and the number of nodes with this load."""
         each = self.groups[name].each
@@ -154,14 +148,9 @@ def nodes_needed(pods: Iterable[tuple[PodSize, int]], groups: Mapping[str, Nodes
     return packed([(size, replicas, groups) for size, replicas in pods], groups).opened
 
 
-def packed(
-    pods: Iterable[tuple[PodSize, int, Collection[str]]],
-    groups: Mapping[str, Nodes],
-    kept: Mapping[str, int] | None = None,
-) -> Packing:
-    """Pack pods, each of which may run on some of the groups; on the nodes of `kept` first."""
+def packed(pods: Iterable[tuple[PodSize, int, Collection[str]]], groups: Mapping[str, Nodes]) -> Packing:
+    """Pack pods, each of which may run on some of the groups."""
     packing = Packing(groups)
-    packing.keep(kept or {})
     for size, replicas, within in sorted(pods, key=lambda pod: (pod[0].cpu, pod[0].memory), reverse=True):
         packing.place(size, replicas, within)
     return packing
@@ -293,14 +282,6 @@ def lasting_nodes(settings: StackSettings, fewer: Mapping[str, int] | None = Non
     numbers = fewer or {}
     pods = [Waiting(pod.size, numbers.get(pod.name, pod.least), pod.groups) for pod in pod_requests(settings)]
     return grown(pods, nodes_of(settings)).opened
-
-
-def grown(pods: Iterable[tuple[PodSize, int, Collection[str]]], settings: StackSettings) -> Packing:
-    """Pack pods as the provisioners do: on the groups' minimum of nodes, then on groups in the order of priority."""
-    groups = settings.node_groups
-    nodes = _nodes(settings)
-    order = sorted(groups, key=lambda name: -groups[name].growth_priority)
-    return packed(pods, {name: nodes[name] for name in order}, {name: group.min for name, group in groups.items()})
 
 
 def mounts_alone(workload: WorkloadSettings) -> bool:
