@@ -64,6 +64,7 @@ def _rule(want: AdoptedWant, adopted: AdoptedFacts) -> Iterator[ProbeFinding]:
         yield _selection(want, facts, pods)
     yield from counts(want, facts, every_pod, _budget(adopted.budgets[space], adopted_budget(want.name, want.rule)))
     yield from _pool(want, facts, pods)
+    yield from _sleep(want, facts, pods)
     yield from _charts_budget(want, adopted, pods)
     yield from _second_budgets(want, adopted, pods)
     if pods:
@@ -112,6 +113,38 @@ def _pool(want: AdoptedWant, facts: RuleFacts, pods: Sequence[Item]) -> Iterator
     if isinstance(grace, int) and grace < pool.longest_job.total_seconds():
         wanted = f"terminationGracePeriodSeconds {int(pool.longest_job.total_seconds())} in the template of {title}"
         yield note(subject, f"it only grows: wanted {wanted}, as long as longestJob, found {grace}")
+
+
+def _sleep(want: AdoptedWant, facts: RuleFacts, pods: Sequence[Item]) -> Iterator[ProbeFinding]:
+    """Check the object whose replicas sleep writes: it must exist, create the pods, and have no other writer."""
+    sleep, subject = want.rule.sleep, f"sleep of {want.name}"
+    if sleep is None:
+        return
+    title = f"{sleep.scale.kind} {want.rule.namespace}/{sleep.scale.name}"
+    if facts.scaled is None:
+        yield missing(subject, f"no {title}, whose replicas it writes; name another one in sleep.scale")
+        return
+    if isinstance(facts.scaled, Denied):
+        yield note(subject, f"{title} cannot be read: you need the right to get {sleep.scale.kind.lower()}s")
+        return
+    metadata: Json = facts.scaled["metadata"]
+    others = [str(owner) for owner in _owners(facts, pods) if str(owner) != title]
+    if others:
+        yield missing(subject, f"the rule selects pods of {others[0]}, and sleep writes the replicas of {title}")
+    for owner in rows_at(metadata, "ownerReferences")[:1]:
+        why = f"{owner['kind']} {owner['name']} owns {title}, and its operator writes the replicas"
+        yield missing(subject, f"{why}: it does not sleep; remove sleep from the rule")
+    if isinstance(facts.autoscalers, Denied):
+        yield note(subject, "autoscalers cannot be read: you need the right to list horizontalpodautoscalers")
+    for autoscaler in rows_at(facts.autoscalers, "items"):
+        target = words_at(autoscaler, "spec", "scaleTargetRef")
+        if (target.get("kind"), target.get("name")) == (sleep.scale.kind, sleep.scale.name):
+            why = f"HorizontalPodAutoscaler {autoscaler['metadata']['name']} scales {title}"
+            yield missing(subject, f"{why}: it does not sleep; remove sleep from the rule, or the autoscaler")
+    writer = conflicting_manager(writers_of(metadata), adopted=True, differs=True)
+    if writer and not sleep.keeps:
+        text = f"{writer} writes spec.replicas of {title}; if it writes at each sync, set sleep.scale.replicas: kept"
+        yield note(subject, text)
 
 
 def _charts_budget(want: AdoptedWant, adopted: AdoptedFacts, pods: Sequence[Item]) -> Iterator[ProbeFinding]:

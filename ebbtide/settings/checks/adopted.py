@@ -44,7 +44,11 @@ def _rules_write_different_objects(parsed: ParsedSections) -> Iterator[Finding]:
             ("adopted.budget-twice", ("budget",), adopted_budget(name, rule))
         ]
         if rule.pool is not None:
-            objects.append(("adopted.deployment-twice", ("pool", "deployment"), deployment_of(name, rule)))
+            written = f"Deployment {deployment_of(name, rule)}"
+            objects.append(("adopted.deployment-twice", ("pool", "deployment"), written))
+        if rule.sleep is not None:
+            scale = rule.sleep.scale
+            objects.append(("adopted.deployment-twice", ("sleep", "scale", "name"), f"{scale.kind} {scale.name}"))
         for code, at, written in objects:
             owner = first.setdefault((code, rule.namespace, written), name)
             if owner != name:

@@ -9,7 +9,17 @@ from ebbtide.settings.checks.entrances import certificate_of_another_region, no_
 from ebbtide.settings.checks.parsed import CheckRule, ParsedSections
 from ebbtide.settings.file.document import REGION
 from ebbtide.settings.file.entries import pod_entries
-from ebbtide.settings.file.keys import CLUSTER, MONITORING, NETWORK, SECRETS, SERVICES, SERVING, VARIANTS, WORKLOADS
+from ebbtide.settings.file.keys import (
+    ADOPTED,
+    CLUSTER,
+    MONITORING,
+    NETWORK,
+    SECRETS,
+    SERVICES,
+    SERVING,
+    VARIANTS,
+    WORKLOADS,
+)
 from ebbtide.settings.file.problems import Finding, Location, did_you_mean, value_at
 from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.settings.sections.monitoring import MonitoringSettings, PrometheusKind
@@ -18,6 +28,7 @@ from ebbtide.settings.sections.serving.gateway import GATEWAY_TLS_KEYS, Implemen
 from ebbtide.settings.sections.serving.routes import RouteProtocol, When, matches
 from ebbtide.settings.sections.serving.scale import EventSettings, FloorKind, ScaleSettings
 from ebbtide.settings.sections.serving.services import ServiceSettings
+from ebbtide.settings.sections.sleep import SleepTimes
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.text.durations import format_duration
 
@@ -293,12 +304,15 @@ def _has_history(at: Location, monitoring: MonitoringSettings) -> Iterator[Findi
 
 
 def _idle_is_measured(parsed: ParsedSections) -> Iterator[Finding]:
-    for placed in parsed.pods:
-        sleep = placed.pod.sleep if isinstance(placed.pod, WorkloadSettings) else None
+    sleeps: list[tuple[tuple[str | int, ...], SleepTimes | None]] = [
+        (placed.at, placed.pod.sleep) for placed in parsed.pods if isinstance(placed.pod, WorkloadSettings)
+    ]
+    sleeps += [((ADOPTED, name), rule.sleep) for name, rule in parsed.stack.adopted.items()]
+    for at, sleep in sleeps:
         if sleep is not None and sleep.idle_for is not None and not idle_prometheus(parsed.stack):
             yield Finding(
                 code="sleep.no-prometheus",
-                at=(*placed.at, "sleep", "when"),
+                at=(*at, "sleep", "when"),
                 wanted="a Prometheus that shows what is idle, at a known address and without credentials",
                 found="idle without one",
                 example="ebbtide:monitoring: { prometheus: bundled }",
