@@ -64,7 +64,7 @@ class ScaleState:
     ours: bool = True  # the workload controller is an owner of the number, or a policy keeps the number for it
     other_writer: str = ""  # a manager that writes another number
     unsuitable: str = ""  # why the object must not sleep
-    autoscalers_known: bool = True  # otherwise it may be unsuitable
+    blind: str = ""  # why its autoscalers are unknown, so that it may be unsuitable
     opened_since: bool = False  # by every clock, an opening has passed since the number was last written
     turned_since: bool = False  # as `opened_since`, for an opening or a closing
     changed_recently: bool = False
@@ -93,7 +93,7 @@ def decide_replicas(state: ScaleState, policy: SleepPolicy, calendar: SleepNow) 
         return ScaleDecision(state.replicas, "another-writer-of-replicas")
     if wanted < state.replicas and state.doubt:
         return ScaleDecision(state.replicas, "clock-or-config-in-doubt")
-    if wanted < state.replicas and not state.autoscalers_known:
+    if wanted < state.replicas and state.blind:
         return ScaleDecision(state.replicas, "autoscalers-unknown")
     if state.changed_recently:
         return ScaleDecision(state.replicas, "changed-recently")

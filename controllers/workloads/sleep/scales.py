@@ -164,7 +164,7 @@ class Sleeper:
         if decision.reason == "more-than-declared":
             notes.append(f"it has {workload.replicas} pods, and the stack file {self._policy.replicas}")
         if decision.reason == "autoscalers-unknown":
-            notes.append(f"holding: autoscalers are not known: {self._blind()}")
+            notes.append(f"holding: autoscalers are not known: {state.blind}")
         if decision.reason == state.unsuitable:
             notes.append(f"it does not sleep: {self._unsuitable(workload)[1]}")
         known["until"] = _until(decision.reason, calendar, workload.annotations)
@@ -201,7 +201,7 @@ class Sleeper:
             ours=workload.ours or (self._policy.kept and not other_writer and not workload.operator),
             other_writer=other_writer,
             unsuitable=self._unsuitable(workload)[0],
-            autoscalers_known=not self._blind(),
+            blind="" if self._autoscalers is None else self._autoscalers.trouble(),
             opened_since=self._passed_since(opened_between, workload, clocks),
             turned_since=self._passed_since(turned_between, workload, clocks),
             changed_recently=timedelta() <= now - self._changed < BETWEEN_CHANGES,
@@ -211,10 +211,6 @@ class Sleeper:
         if self._policy.kept:
             return scaling_manager(workload.writers)
         return conflicting_manager(workload.writers, adopted=self._policy.adopted, differs=True)
-
-    def _blind(self) -> str:
-        """Return why autoscalers of an adopted object are unknown; empty if they are known."""
-        return "" if self._autoscalers is None else self._autoscalers.trouble()
 
     def _unsuitable(self, workload: ObservedScale) -> tuple[str, str]:
         """Return why an adopted object must not sleep, in one word for reports and for operators; empty if it may."""

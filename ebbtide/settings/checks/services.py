@@ -1,6 +1,6 @@
 """Check services, and the floors of their scale, against each other and against the other sections."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from itertools import combinations
 
@@ -304,10 +304,15 @@ def _has_history(at: Location, monitoring: MonitoringSettings) -> Iterator[Findi
 
 
 def _idle_is_measured(parsed: ParsedSections) -> Iterator[Finding]:
-    sleeps: list[tuple[tuple[str | int, ...], SleepTimes | None]] = [
-        (placed.at, placed.pod.sleep) for placed in parsed.pods if isinstance(placed.pod, WorkloadSettings)
-    ]
-    sleeps += [((ADOPTED, name), rule.sleep) for name, rule in parsed.stack.adopted.items()]
+    pods = [placed for placed in parsed.pods if isinstance(placed.pod, WorkloadSettings)]
+    yield from _unmeasured(parsed, ((placed.at, placed.pod.sleep) for placed in pods))
+
+
+def _idle_of_adopted_pods_is_measured(parsed: ParsedSections) -> Iterator[Finding]:
+    yield from _unmeasured(parsed, (((ADOPTED, name), rule.sleep) for name, rule in parsed.stack.adopted.items()))
+
+
+def _unmeasured(parsed: ParsedSections, sleeps: Iterable[tuple[Location, SleepTimes | None]]) -> Iterator[Finding]:
     for at, sleep in sleeps:
         if sleep is not None and sleep.idle_for is not None and not idle_prometheus(parsed.stack):
             yield Finding(
@@ -333,4 +338,5 @@ RULES = (
     CheckRule((SERVICES,), _events_are_apart),
     CheckRule((SERVICES, MONITORING), _forecasts_have_history),
     CheckRule((SERVING, MONITORING), _idle_is_measured),
+    CheckRule((ADOPTED, SERVING, MONITORING), _idle_of_adopted_pods_is_measured),
 )

@@ -172,9 +172,10 @@ def _disk_sentences(settings: StackSettings) -> Iterator[str]:
 def _adopted_sentences(settings: StackSettings) -> Iterator[str]:
     rules = settings.adopted.items()
     if rules:
+        asleep = ", except while they sleep," if any(rule.sleep for _, rule in rules) else ""
         yield (
-            f"Adopted pods ({', '.join(f'{name} {rule.count}' for name, rule in rules)}) run all the time"
-            f"{', except while they sleep,' if any(rule.sleep for _, rule in rules) else ''} and are never deployed. All strategies place them by their category and give them a budget."
+            f"Adopted pods ({', '.join(f'{name} {rule.count}' for name, rule in rules)}) run all the time{asleep} and "
+            "are never deployed. All strategies place them by their category and give them a budget."
         )
     if workers := [name for name, rule in rules if rule.category is Category.WORKER and rule.count]:
         yield (
