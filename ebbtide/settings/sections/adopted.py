@@ -265,7 +265,7 @@ def _sleep_has_a_number(category: Category, replicas: int | None, sleep: Adopted
         return
     if category is Category.WORKER:
         expected, hint = "no sleep with category: worker", "workers end by themselves, and a pool scales to zero"
-        raise wanted("adopted.sleep-worker", expected, found="the key", hint=hint, at="sleep")
+        raise wanted("adopted.sleep-worker", expected, found="both", example="category: fixed", hint=hint, at="sleep")
     if replicas is None:
         expected = "replicas: N, the number of pods while awake"
         raise wanted("adopted.sleep-uncounted", expected, found="nothing", example="replicas: 1", at="replicas")
@@ -347,6 +347,11 @@ class AdoptedSettings(Owned):
     def opens(self) -> bool:
         """True if its budget opens outside business hours."""
         return self.category is Category.FLEXIBLE
+
+    @property
+    def gone_at_night(self) -> bool:
+        """True if it has no pod while budgets are open."""
+        return self.sleep is not None and self.sleep.gone_at_night
 
     @property
     def has_scale(self) -> bool:
