@@ -304,8 +304,8 @@ def _has_history(at: Location, monitoring: MonitoringSettings) -> Iterator[Findi
 
 
 def _idle_is_measured(parsed: ParsedSections) -> Iterator[Finding]:
-    pods = [placed for placed in parsed.pods if isinstance(placed.pod, WorkloadSettings)]
-    yield from _unmeasured(parsed, ((placed.at, placed.pod.sleep) for placed in pods))
+    sleeps = ((it.at, it.pod.sleep) for it in parsed.pods if isinstance(it.pod, WorkloadSettings))
+    yield from _unmeasured(parsed, sleeps)
 
 
 def _idle_of_adopted_pods_is_measured(parsed: ParsedSections) -> Iterator[Finding]:

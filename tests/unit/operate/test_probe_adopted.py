@@ -520,9 +520,12 @@ KEPT_SLEEP = SLEEP.replace("name: hub", "name: hub, replicas: kept")
 
 def chart(writer: str = "", **meta: Any) -> dict[str, Any]:
     """The Deployment of a rule that sleeps; `writer` owns its replicas."""
-    fields = {"f:spec": {"f:replicas": {}}}
-    managed = [{"manager": writer, "fieldsV1": fields, "time": "2026-01-02T00:00:00Z"}] if writer else []
-    return {"metadata": {"name": "hub", "managedFields": managed, **meta}, "spec": {"replicas": 1}}
+    fields: dict[str, Any] = {"f:spec": {"f:replicas": {}}}
+    entry: dict[str, Any] = {"manager": writer, "fieldsV1": fields, "time": "2026-01-02T00:00:00Z"}
+    return {
+        "metadata": {"name": "hub", "managedFields": [entry] if writer else [], **meta},
+        "spec": {"replicas": 1},
+    }
 
 
 def autoscaler(kind: str = "Deployment", name: str = "hub") -> dict[str, Any]:

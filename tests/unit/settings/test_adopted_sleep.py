@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -88,7 +89,7 @@ def test_its_rights_are_these_scales_by_name_and_sight(tmp_path: Path) -> None:
     idle = "when: idle, scale: { kind: StatefulSet, name: set }"
     more = "ebbtide:monitoring: { prometheus: bundled }"
     text = stack(rule(), rule(idle, name="labels", category="flexible"), more=more)
-    rights = _scale_rules(document(loaded(text, tmp_path)).sleepers)
+    rights: Any = _scale_rules(document(loaded(text, tmp_path)).sleepers)
 
     written = [
         (it["resources"], it["verbs"], it["resource_names"]) for it in rights["jupyter"] if "resource_names" in it
