@@ -68,7 +68,7 @@ def _rule(want: AdoptedWant, adopted: AdoptedFacts) -> Iterator[ProbeFinding]:
     yield from _charts_budget(want, adopted, pods)
     yield from _second_budgets(want, adopted, pods)
     if pods:
-        yield from _drift(want, pods)
+        yield from _drift(want, facts, pods)
     yield from _admission(want, adopted, pods)
 
 
@@ -77,8 +77,8 @@ def _selection(want: AdoptedWant, facts: RuleFacts, pods: Sequence[Item]) -> Pro
     worker = rule.category is Category.WORKER
     if not pods:
         none = f"no pod in {rule.namespace} has {selector_text(rule.selector)}"
-        if worker:
-            return note(subject, f"{none} now")
+        if worker or _sleeps_now(want, facts):
+            return note(subject, f"{none} now{'' if worker else ': it sleeps'}")
         shown = f"kubectl --namespace {rule.namespace} get pods --show-labels"
         return missing(subject, f"{none}; correct the selector ({shown}), or start the workload")
     owners = _owners(facts, pods)
@@ -147,6 +147,12 @@ def _sleep(want: AdoptedWant, facts: RuleFacts, pods: Sequence[Item]) -> Iterato
         yield note(subject, text)
 
 
+def _sleeps_now(want: AdoptedWant, facts: RuleFacts) -> bool:
+    """True if the object has the number of pods that the rule has for sleep."""
+    sleep = want.rule.sleep
+    return sleep is not None and at(facts.scaled, "spec", "replicas") == sleep.replicas
+
+
 def _charts_budget(want: AdoptedWant, adopted: AdoptedFacts, pods: Sequence[Item]) -> Iterator[ProbeFinding]:
     """Check the budget that a rule names: it must exist, cover all of the rule's pods, and not be an operator's."""
     subject, space, name = f"budget of {want.name}", want.rule.namespace, want.rule.budget
@@ -194,9 +200,9 @@ def _switch_off(budget: Item) -> str:
     return "remove it where it is applied from"
 
 
-def _drift(want: AdoptedWant, pods: Sequence[Item]) -> Iterator[ProbeFinding]:
+def _drift(want: AdoptedWant, facts: RuleFacts, pods: Sequence[Item]) -> Iterator[ProbeFinding]:
     rule, differences = want.rule, list[str]()
-    if rule.category is not Category.WORKER and len(pods) != rule.count:
+    if rule.category is not Category.WORKER and len(pods) != rule.count and not _sleeps_now(want, facts):
         differences.append(f"{'replicas' if rule.has_scale else 'pods'} {rule.count}, the cluster has {len(pods)}")
     for key, declared, resource, text in (
         ("cpu", rule.cpu, "cpu", cpu_text),

@@ -566,6 +566,18 @@ def test_a_chart_that_sleeps_beside_other_autoscalers_has_no_finding(writer: str
     assert "sleep of hub" not in findings(TeamsCluster([pod()], **answers), wants(KEPT_SLEEP))
 
 
+@pytest.mark.parametrize(("pods", "asleep"), [([], 0), ([pod()], 1)])
+def test_a_chart_that_sleeps_now_lacks_no_pods(pods: list[Any], asleep: int) -> None:
+    rule = SLEEP.replace("replicas: 1", "replicas: 2").replace("when:", f"replicas: {asleep}, when:")
+    answers: dict[str, Any] = {LOADER: {**chart(), "spec": {"replicas": asleep}}, HPAS: {"items": []}}
+    found = findings(TeamsCluster(pods, **answers), wants(rule))
+
+    assert not [text for text in found.values() if text.startswith("missing")]
+    assert "size of hub" not in found
+    awake = findings(TeamsCluster(pods, **{**answers, LOADER: {**chart(), "spec": {"replicas": 2}}}), wants(rule))
+    assert "size of hub" in awake or awake["rule hub"].startswith("missing: no pod in jupyter")
+
+
 def test_a_rule_whose_pods_are_of_another_object_than_it_scales_is_told() -> None:
     rule = SLEEP.replace("name: hub", "name: web")
     answers: dict[str, Any] = {LOADER.replace("hub", "web"): chart(), HPAS: DENIED}

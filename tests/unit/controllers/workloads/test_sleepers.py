@@ -519,6 +519,8 @@ def test_the_end_of_a_sleep_wakes_what_the_policy_kept_at_its_zero_and_no_owners
     ends.is_now(0, writer="helm", written="2026-01-05T02:00:00Z")
     assert ends.decides(NIGHT) == (2, "never-sleeps")
     assert ends.look(NIGHT).report["activity"] == "ebbtide release hub, then remove its key sleep"
+    ends.is_now(0, writer=DOWNSCALER, through="scale", written="2026-01-05T02:00:00Z")
+    assert ends.decides(NIGHT) == (None, "never-sleeps")
     owners = Scene(replace(ADOPTED, never=True))
     owners.is_now(0, writer="helm", written="2026-01-05T02:00:00Z")
     assert owners.decides(NIGHT) == (None, "never-sleeps")
@@ -536,6 +538,8 @@ def test_what_an_autoscaler_scales_is_never_lowered_and_wakes_if_it_slept(policy
     assert scene.decides(NIGHT) == (2, "scaled-by-an-autoscaler")
     scene.is_now(0, **{SLEEP_UNTIL: UNTIL["later"]})
     assert scene.decides(DAY)[0] == 2
+    scene.is_now(0, writer="agreeing-by-day", written="2026-01-05T02:00:00Z")
+    assert scene.decides(NIGHT) == (2, "scaled-by-an-autoscaler")
     scene.autoscalers.kept = {"others": ScaleTarget("Deployment", "hub"), "more": ScaleTarget("StatefulSet", "web")}
     scene.is_now(2)
     assert scene.decides(NIGHT) == (0, "outside-business-hours")
