@@ -97,18 +97,18 @@ def mutate(
 
 def on(
     group: str,
-    resource: str,
+    resource: "str | Sequence[str]",
     operations: "Sequence[str]",
     namespace: pulumi.Input[str] | None = None,
     *,
     version: str = "v1",
 ) -> "MatchResourcesArgsDict":
-    """Match one version of a resource, in `namespace` or, without it, in all namespaces."""
+    """Match one version of a resource, or of several, in `namespace` or, without it, in all namespaces."""
     rule: NamedRuleWithOperationsArgsDict = {
         "api_groups": [group],
         "api_versions": [version],
         "operations": [*operations],
-        "resources": [resource],
+        "resources": [resource] if isinstance(resource, str) else [*resource],
     }
     match: MatchResourcesArgsDict = {"resource_rules": [rule]}
     if namespace is not None:

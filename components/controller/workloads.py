@@ -162,12 +162,14 @@ def _scale_rules(policies: Sequence[SleepPolicy]) -> "dict[str, list[PolicyRuleA
     """
     names: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for policy in policies:
-        names[policy.namespace, f"{policy.kind.lower()}s"].append(policy.name)
+        names[policy.namespace, f"{policy.kind.lower()}s"].append(policy.object)
     rules: defaultdict[str, list[PolicyRuleArgsDict]] = defaultdict(list)
     for (space, kind), scaled in names.items():
         rules[space] += [rule("apps", kind, _READ), *named("apps", f"{kind}/scale", ["get", "patch"], scaled)]
     for space in sorted({policy.namespace for policy in policies if policy.idle_after is not None}):
         rules[space].append(rule("", "pods", ["list"]))
+    for space in sorted({policy.namespace for policy in policies if policy.adopted}):
+        rules[space].append(rule("autoscaling", "horizontalpodautoscalers", _READ))
     return rules
 
 

@@ -93,6 +93,15 @@ def conflicting_manager(writers: Sequence[Writer], *, adopted: bool, differs: bo
     return ""
 
 
+def scaling_manager(writers: Sequence[Writer]) -> str:
+    """Return the first manager, other than Ebbtide and persons, that writes through `scale`; empty if there is none.
+
+    An admission policy that keeps the replicas does not change such writes.
+    """
+    others = (w for w in writers if w.through_scale and not w.name.startswith(("ebbtide", "kubectl")))
+    return next(map(str, others), "")
+
+
 def _is_ours(writers: Sequence[Writer]) -> bool:
     return any(writer.name == FIELD_MANAGER for writer in writers)
 

@@ -26,7 +26,7 @@ from ebbtide.operate.ray.facts import ray_facts, ray_targets, workloads_config_o
 from ebbtide.operate.ray.view import ray_view
 from ebbtide.operate.release import release as release_fields
 from ebbtide.operate.release import release_from_autoscaler
-from ebbtide.operate.sleepers import ending_targets, named_targets, sleeper_targets
+from ebbtide.operate.sleepers import ending_targets, kept_targets, named_targets, sleeper_targets
 from ebbtide.text.one_line import collapsed
 from ebbtide.text.terminal import console
 from ebbtide.vocabulary.controller_config import ControllerConfig
@@ -171,7 +171,7 @@ def release(
             return
         document = workloads_config_of(api, namespace)
         targets = targets_of(controller_config_of(api, namespace), names or (), sleeper_targets(document))
-        _show("", release_fields(api, namespace, targets, ending_targets(document)))
+        _show("", release_fields(api, namespace, targets, ending_targets(document), kept_targets(document)))
 
 
 def _targets(api: OperatorApi, namespace: str, config: ControllerConfig, names: list[str] | None) -> list[Target]:

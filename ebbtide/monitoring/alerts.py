@@ -44,7 +44,7 @@ def alerts(settings: StackSettings) -> tuple[Alert, ...]:
         *_of_the_controller(of),
         *_of_pools(of, settings),
         *_of_the_cluster(of, settings),
-        *(_of_workloads(of) if has_workloads(settings) else ()),
+        *(_of_workloads(of, settings) if has_workloads(settings) else ()),
         *(_of_ray(of) if settings.ray else ()),
         *(_of_adopted_pods(of) if settings.adopted else ()),
     )
@@ -175,13 +175,14 @@ def _will_not_stop(of: Metrics, name: str, pool: WorkerSettings) -> Alert:
     )
 
 
-def _of_workloads(of: Metrics) -> Iterator[Alert]:
+def _of_workloads(of: Metrics, settings: StackSettings) -> Iterator[Alert]:
+    by_hand = ", and only kubectl scale wakes charts" if any(rule.sleep for rule in settings.adopted.values()) else ""
     yield _no_leader(
         of,
         "EbbtideWorkloadsNoLeader",
         "workloads_leader",
         "workload controller",
-        "Ray clusters and workloads do not wake or sleep, floors of services stay",
+        f"Ray clusters and workloads do not wake or sleep, floors of services stay{by_hand}",
     )
     unknown = of.highest("workload_state", "workload", state=UNKNOWN)
     yield Alert(

@@ -42,12 +42,17 @@ _TRIES = 5  # the object may change between read and write; each attempt reads i
 
 
 def release(
-    api: KubeApi, namespace: str, targets: Sequence[Target], ending: Collection[Target] = ()
+    api: KubeApi,
+    namespace: str,
+    targets: Sequence[Target],
+    ending: Collection[Target] = (),
+    kept: Collection[Target] = (),
 ) -> Iterator[HoldResult]:
     """Release each target. Raises `ApiError`, and `CannotOperate` while the controller would take the fields back.
 
     `ending` are workloads with `when: never`: the workload controller takes back none of their fields, and wakes only
-    workloads whose replicas it owns. So a workload without pods is not released.
+    workloads whose replicas it owns. So a workload without pods is not released. A policy keeps the number of `kept`
+    workloads, so one without pods sleeps, whoever the owner of the number is.
     """
     objects = {target: item for target in targets if (item := find(api, target.path)) is not None}
     acting = {
@@ -66,7 +71,8 @@ def release(
         HoldResult(target, done=True, detail="not in the cluster") for target in targets if target not in objects
     )
     for target, item in objects.items():
-        if target in ending and has_put_to_sleep(WORKLOADS, item):
+        kept_asleep = target in kept and not item["spec"].get("replicas")
+        if target in ending and (kept_asleep or has_put_to_sleep(WORKLOADS, item)):
             yield HoldResult(
                 target, done=False, detail="NOT released: it has no pods, and the workload controller wakes it"
             )

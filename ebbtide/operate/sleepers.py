@@ -57,6 +57,11 @@ def ending_targets(config: WorkloadsConfig | None) -> list[Target]:
     return [_target(policy) for policy in (config.sleepers if config is not None else ()) if policy.never]
 
 
+def kept_targets(config: WorkloadsConfig | None) -> list[Target]:
+    """Return the targets whose number an admission policy keeps, whoever its owner is."""
+    return [_target(policy) for policy in (config.sleepers if config is not None else ()) if policy.kept]
+
+
 def _target(policy: SleepPolicy) -> Target:
     return Target(KIND, policy.name, policy.path)
 
@@ -107,7 +112,7 @@ def sleeper_rows(api: KubeApi, config: WorkloadsConfig | None, timezone: str) ->
 
 
 def _row(policy: SleepPolicy, reports: Sequence[Document], timezone: str) -> SleeperRow:
-    key = policy.kind, policy.namespace, policy.name
+    key = policy.kind, policy.namespace, policy.object
     of_this: list[Document] = [
         row for row in reports if (row.get("kind"), row.get("namespace"), row.get("name")) == key
     ]
@@ -127,11 +132,15 @@ def left_asleep(
 ) -> tuple[list[LeftAsleep], list[str]]:
     """Return the workloads that were left asleep, and why some namespaces are unknown.
 
-    The namespaces searched are `namespace` and those with a budget of a workload of the stack; every workload has one.
+    The namespaces searched are `namespace`, those with a budget of a workload of the stack, since every workload has
+    one, and those of adopted pods that sleep.
     """
     entries = {policy.subject for policy in (config.sleepers if config is not None else ())}
     budgets = (*controller.budgets, *controller.never_opened)
-    spaces = sorted({namespace, *(budget.namespace for budget in budgets if budget.object_name is None)})
+    spaces = sorted(
+        {namespace, *(budget.namespace for budget in budgets if budget.object_name is None)}
+        | {policy.namespace for policy in (config.sleepers if config is not None else ())}
+    )
     left, unread = list[LeftAsleep](), list[str]()
     for space, kind in product(spaces, ("Deployment", "StatefulSet")):
         path = f"/apis/apps/v1/namespaces/{space}/{kind.lower()}s"

@@ -128,8 +128,9 @@ def _spread_over(pods: Pods) -> set[str]:
 
 
 def _alone(state: StackState) -> Hits:
-    workloads = state.settings.all_workloads.items()
-    closed = {name for name, workload in workloads if not workload.opens or workload.gone_at_night}
+    settings = state.settings
+    closed = {name for name, workload in settings.all_workloads.items() if not workload.opens or workload.gone_at_night}
+    closed |= {name for name, rule in settings.adopted.items() if rule.gone_at_night}
     for pods in state.covered:
         owner = texts(value_at(pods.resource.inputs, "metadata.annotations")).get(REPLICAS_OWNER)
         single = pods.kind != "Pod" and pods.replicas == 1

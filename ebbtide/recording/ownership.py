@@ -54,8 +54,8 @@ def ownership_rows(
     adopted: Mapping[str, AdoptedSettings] | None = None,
     node_pools: Sequence[str] = (),
 ) -> tuple[OwnershipRow, ...]:
-    """One row per ignored field, per budget of a chart and per existing NodePool, sorted: the order of
-    registration depends on the SDK.
+    """One row per ignored field, per budget of a chart, per adopted object that sleeps and per existing NodePool,
+    sorted: the order of registration depends on the SDK.
     """
     rows = [
         OwnershipRow(
@@ -76,6 +76,16 @@ def ownership_rows(
         )
         for rule in (adopted or {}).values()
         if rule.budget is not None
+    ]
+    rows += [
+        OwnershipRow(
+            object=f"{rule.sleep.scale.kind} {rule.namespace}/{rule.sleep.scale.name}",
+            field=REPLICAS,
+            owner=FieldOwner.WORKLOADS,
+            initial=_ABSENT,
+        )
+        for rule in (adopted or {}).values()
+        if rule.sleep is not None and rule.sleep.sleeps
     ]
     own = {row.object for row in rows}
     rows += [

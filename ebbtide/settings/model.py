@@ -29,6 +29,7 @@ from ebbtide.settings.sections.rollout import RolloutSettings
 from ebbtide.settings.sections.secrets import SecretKeys
 from ebbtide.settings.sections.serving.gateway import ServingSettings
 from ebbtide.settings.sections.serving.services import ServiceSettings, served_workloads
+from ebbtide.settings.sections.sleep import SleepTimes
 from ebbtide.settings.sections.types import Name, ShortName
 from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
@@ -80,6 +81,12 @@ class StackSettings(Settings):
     def all_workloads(self) -> Mapping[str, WorkloadSettings]:
         """Return the workloads and the pods of services, by name."""
         return {**self.workloads, **dict(served_workloads(self.services))}
+
+    @property
+    def sleeps(self) -> Mapping[str, SleepTimes]:
+        """Return the key `sleep` of workloads, pods of services, and rules for adopted pods, by name."""
+        entries = {**self.all_workloads, **self.adopted}
+        return {name: entry.sleep for name, entry in entries.items() if entry.sleep is not None}
 
     @property
     def autoscaled_groups(self) -> Mapping[str, NodeGroupSettings]:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ebbtide.settings.capacity.placed import PlacedPod, placed_pods
+from ebbtide.settings.capacity.process_documents import sleep_policies
 from ebbtide.settings.file.keys import WORKER_WORDS
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.adopted import AdoptedSettings, selector_text
@@ -36,11 +37,12 @@ def summary(settings: StackSettings) -> list[str]:
     if categories:
         counts = ", ".join(f"{count} {category}" for category, count in sorted(categories.items()))
         lines.append(f"services {counts}: {', '.join(settings.workloads)}")
-    for name, workload in settings.all_workloads.items():
-        if (sleep := workload.sleep) is not None and sleep.sleeps:
+    awake = {policy.name: policy.replicas for policy in sleep_policies(settings)}
+    for name, sleep in settings.sleeps.items():
+        if sleep.sleeps:
             when = ", when idle" if sleep.idle_for else f", {format_duration(sleep.delay)} later" if sleep.delay else ""
-            lines.append(f"sleeps   {name}: {sleep.replicas} of {workload.replicas} outside business hours{when}")
-        elif sleep is not None:
+            lines.append(f"sleeps   {name}: {sleep.replicas} of {awake[name]} outside business hours{when}")
+        else:
             lines.append(f"sleeps   {name}: never; once it is awake: ebbtide release {name}, then remove its key sleep")
     for name, service in settings.services.items():
         for pods, variant in service.pods(name).items():

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from ebbtide.vocabulary.controller_config import BudgetPolicy
 from ebbtide.vocabulary.documents import OMIT_DEFAULT, SETTING, Document, UnreadableConfig
-from ebbtide.vocabulary.labels import SLEEP, WORKLOADS
+from ebbtide.vocabulary.labels import SLEEP, WORKLOAD, WORKLOADS
 from ebbtide.vocabulary.windows import BusinessHours, DisruptionWindow
 
 
@@ -100,9 +100,12 @@ class SleepPolicy:
     It is awake from `lead` before business hours until `after` their end, and during each planned night. With
     `idle_after` it is also awake until it has been idle for this time. With `never` it is always awake: while the
     workload controller owns the number of pods, it raises the number, and otherwise it leaves the number alone.
+
+    An adopted object belongs to a chart or a tool of a team: see `controllers.workloads.sleep.calendar`. If an
+    admission policy keeps its number (`kept`), that owner cannot change it.
     """
 
-    name: str
+    name: str  # in the stack file, and of the object unless `object_name` differs
     namespace: str
     kind: str
     replicas: int
@@ -115,14 +118,28 @@ class SleepPolicy:
     hub: str = field(default="", metadata=OMIT_DEFAULT)  # the hub's URL, if the workload is a JupyterHub
     hub_token_file: str | None = field(default=None, metadata=OMIT_DEFAULT)
     never: bool = field(default=False, metadata=OMIT_DEFAULT)
+    object_name: str | None = field(default=None, metadata=OMIT_DEFAULT)
+    adopted: bool = field(default=False, metadata=OMIT_DEFAULT)
+    kept: bool = field(default=False, metadata=OMIT_DEFAULT)
+    selector: str | None = field(default=None, metadata=OMIT_DEFAULT)  # of adopted pods, as Kubernetes writes it
+
+    @property
+    def object(self) -> str:
+        """Return the name of the Deployment or StatefulSet."""
+        return self.object_name or self.name
+
+    @property
+    def pods_selector(self) -> str:
+        """Return the label selector of its pods."""
+        return self.selector or f"{WORKLOAD}={self.name}"
 
     @property
     def path(self) -> str:
-        return f"/apis/apps/v1/namespaces/{self.namespace}/{self.kind.lower()}s/{self.name}"
+        return f"/apis/apps/v1/namespaces/{self.namespace}/{self.kind.lower()}s/{self.object}"
 
     @property
     def subject(self) -> str:
-        return subject_of(self.kind, self.namespace, self.name)
+        return subject_of(self.kind, self.namespace, self.object)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,8 +173,11 @@ class WorkloadsConfig(Document):
         return DisruptionWindow(hours=self.hours, closing_guard=self.drain_guard)
 
     def check(self) -> None:
-        for key, policies in (("ray", self.ray), ("floors", self.floors), ("sleepers", self.sleepers)):
-            names = [(policy.namespace, policy.name) for policy in policies]
+        for key, names in (
+            ("ray", [(policy.namespace, policy.name) for policy in self.ray]),
+            ("floors", [(policy.namespace, policy.name) for policy in self.floors]),
+            ("sleepers", [(policy.namespace, policy.object) for policy in self.sleepers]),
+        ):
             if repeated := sorted({name for name in names if names.count(name) > 1}):
                 raise UnreadableConfig(f"{key}: named twice: {repeated}")
         if same := [policy.name for policy in self.sleepers if policy.asleep >= policy.replicas]:

@@ -16,6 +16,14 @@ each opening takes over the number once, and a manager that writes again keeps i
 disagree, an opening counts only when it has passed by all clocks: by a clock that is ahead it would seem to pass after
 each write.
 
+An adopted object belongs to a chart or a tool of a team, which is an owner of the number from its creation on. The
+controller takes the number over once after each opening and each closing, if that owner's last write is older: a
+workload sleeps at the closing, and a lower number rises at the opening. An owner that writes again keeps its number
+until the calendar's next change. If an admission policy keeps the number, only writes through `scale` count, since no
+other write can change it, and the number is the controller's, whatever managedFields say.
+
+An object that an autoscaler scales, or that an operator owns, is never lowered. The controller raises it if it slept.
+
 `when: never` is the first step of removing `sleep`: it wakes only workloads that the controller itself put to sleep. It
 takes over the number, once, from a manager that agreed with the controller's number, since a later write ends the
 controller's ownership.
@@ -53,9 +61,12 @@ class ScaleState:
     wake_asked: bool = False
     sleep_asked: bool = False
     doubt: str = ""  # why the clock or the config is distrusted
-    ours: bool = True  # the workload controller is an owner of the number
+    ours: bool = True  # the workload controller is an owner of the number, or a policy keeps the number for it
     other_writer: str = ""  # a manager that writes another number
+    unsuitable: str = ""  # why the object must not sleep
+    blind: str = ""  # why its autoscalers are unknown, so that it may be unsuitable
     opened_since: bool = False  # by every clock, an opening has passed since the number was last written
+    turned_since: bool = False  # as `opened_since`, for an opening or a closing
     changed_recently: bool = False
     use: Use = Use.IDLE  # measured only if the workload sleeps when idle and is awake
 
@@ -71,27 +82,34 @@ class ScaleDecision:
 def decide_replicas(state: ScaleState, policy: SleepPolicy, calendar: SleepNow) -> ScaleDecision:
     if state.paused:
         return ScaleDecision(state.replicas, "paused-by-an-operator")
-    if policy.never and not state.ours:
-        return ScaleDecision(state.replicas, calendar.reason)
+    if (policy.never or state.unsuitable) and not state.ours:
+        return ScaleDecision(state.replicas, state.unsuitable or calendar.reason)
     awake, reason = _wanted(state, policy, calendar)
     wanted = max(policy.replicas, state.replicas) if awake else policy.asleep
     if wanted == state.replicas:
         more = reason == calendar.reason and wanted > policy.replicas
         return ScaleDecision(wanted, "more-than-declared" if more else reason)
-    if state.other_writer and not (policy.never or _opening_wakes(state, policy, calendar)):
+    if state.other_writer and not (policy.never or state.unsuitable or _takes_over(state, policy, calendar)):
         return ScaleDecision(state.replicas, "another-writer-of-replicas")
     if wanted < state.replicas and state.doubt:
         return ScaleDecision(state.replicas, "clock-or-config-in-doubt")
+    if wanted < state.replicas and state.blind:
+        return ScaleDecision(state.replicas, "autoscalers-unknown")
     if state.changed_recently:
         return ScaleDecision(state.replicas, "changed-recently")
     return ScaleDecision(wanted, reason)
 
 
-def _opening_wakes(state: ScaleState, policy: SleepPolicy, calendar: SleepNow) -> bool:
+def _takes_over(state: ScaleState, policy: SleepPolicy, calendar: SleepNow) -> bool:
+    """Return True if the controller may write although another manager did."""
+    if policy.adopted:
+        return state.turned_since
     return state.replicas <= policy.asleep and calendar.awake and state.opened_since
 
 
 def _wanted(state: ScaleState, policy: SleepPolicy, calendar: SleepNow) -> tuple[bool, str]:
+    if state.unsuitable:
+        return True, state.unsuitable
     if policy.never:
         return True, calendar.reason
     if state.kept:
@@ -131,6 +149,12 @@ def opened_between(then: datetime, now: datetime, policy: SleepPolicy, hours: Bu
     if state.awake and state.until is not None:
         state = sleep_at(state.until, policy, hours)
     return not state.awake and state.until is not None and state.until <= now
+
+
+def turned_between(then: datetime, now: datetime, policy: SleepPolicy, hours: BusinessHours) -> bool:
+    """Return True if the calendar woke the workload, or sent it to sleep, after `then` and no later than `now`."""
+    until = sleep_at(then, policy, hours).until
+    return until is not None and until <= now
 
 
 def _awake(now: datetime, policy: SleepPolicy, hours: BusinessHours) -> str:

@@ -4,7 +4,7 @@
 on which it was decided: a change since then wins. When the process stops, the number stays.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from controllers.adapters.journal import ObjectReference
 from controllers.adapters.kube_api import Json, KubeApi
 from controllers.adapters.kube_cache import KubeCache
-from controllers.adapters.replica_writers import Writer, conflicting_manager, writers_of
+from controllers.adapters.replica_writers import Writer, conflicting_manager, scaling_manager, writers_of
 from controllers.doubt import TRUST, Doubt
 from controllers.ports import Outcome
 from controllers.workloads.loop import Kind, Notify, ReconcileResult, Write, verdict_by_calendar
@@ -24,6 +24,7 @@ from controllers.workloads.sleep.calendar import (
     decide_replicas,
     opened_between,
     sleep_at,
+    turned_between,
 )
 from controllers.workloads.sleep.idle import Use
 from controllers.workloads.sleep.use import Prometheus, UseMeter
@@ -41,8 +42,9 @@ BETWEEN_CHANGES = timedelta(minutes=1)  # longer than a cache may lag behind a w
 class ObservedScale:
     annotations: dict[str, str]
     replicas: int
+    writers: tuple[Writer, ...]
     ours: bool
-    other_writer: str
+    operator: str  # the object that owns this one, such as "Cluster main"; empty if there is none
     agreed: bool  # True if the other owners only applied our number
     written: datetime | None  # last write by another owner; None if unknown
     version: str
@@ -56,8 +58,9 @@ def observed(item: Json) -> ObservedScale:
     return ObservedScale(
         annotations={key: value for key, value in annotations.items() if key.startswith(PREFIX)},
         replicas=item["spec"].get("replicas", 0),
+        writers=writers,
         ours=ours,
-        other_writer=conflicting_manager(writers, adopted=False, differs=True),
+        operator=next((f"{it['kind']} {it['name']}" for it in metadata.get("ownerReferences") or ()), ""),
         agreed=ours and not any(times),
         written=max(filter(None, times), default=None) if ours or None not in times else None,
         version=metadata["resourceVersion"],
@@ -73,32 +76,67 @@ def _times_of_others(writers: Sequence[Writer]) -> list[datetime | None]:
     return [writer.at for writer in writers if writer.name != WORKLOADS]
 
 
+@dataclass(frozen=True, slots=True)
+class ScaleTarget:
+    """The object that an autoscaler scales."""
+
+    kind: str
+    name: str
+
+
+def scale_target(item: Json) -> ScaleTarget:
+    target = item["spec"]["scaleTargetRef"]
+    return ScaleTarget(target["kind"], target["name"])
+
+
 def sleepers(api: KubeApi, config: WorkloadsConfig, notify: Notify) -> Kind:
-    paths = {_folder(policy) for policy in config.sleepers}
-    caches = {path: KubeCache(api, path, observed, notify) for path in paths}
+    """Return the workloads. Caches of namespaces that a team may delete do not count as the process's own trouble."""
+    adopted = [policy for policy in config.sleepers if policy.adopted]
+    of_teams = {policy.namespace for policy in adopted}
+    caches = {path: KubeCache(api, path, observed, notify) for path in {_folder(policy) for policy in config.sleepers}}
+    autoscalers = {space: KubeCache(api, _autoscalers(space), scale_target, notify) for space in of_teams}
     prometheus = Prometheus(config.prometheus)
     workloads = [
-        Sleeper(policy, config.hours, caches[_folder(policy)], UseMeter(api, policy, prometheus))
+        Sleeper(
+            policy,
+            config.hours,
+            caches[_folder(policy)],
+            UseMeter(api, policy, prometheus),
+            autoscalers[policy.namespace] if policy.adopted else None,
+        )
         for policy in config.sleepers
     ]
-    return Kind(workloads, [*caches.values()])
+    folders = {_folder(policy) for policy in adopted}
+    own = [cache for path, cache in caches.items() if path not in folders]
+    teams = [cache for path, cache in caches.items() if path in folders]
+    return Kind(workloads, own, [*teams, *autoscalers.values()])
+
+
+def _autoscalers(namespace: str) -> str:
+    return f"/apis/autoscaling/v2/namespaces/{namespace}/horizontalpodautoscalers"
 
 
 class Sleeper:
     """A `ManagedWorkload`. Its memory (time of the last write, and why it was refused) may be lost without harm."""
 
     def __init__(
-        self, policy: SleepPolicy, hours: BusinessHours, cache: KubeCache[ObservedScale], meter: UseMeter
+        self,
+        policy: SleepPolicy,
+        hours: BusinessHours,
+        cache: KubeCache[ObservedScale],
+        meter: UseMeter,
+        autoscalers: KubeCache[ScaleTarget] | None = None,  # of an adopted object's namespace
     ) -> None:
         self._policy, self._hours, self._cache, self._meter = policy, hours, cache, meter
+        self._autoscalers = autoscalers
         self.subject = policy.subject
-        self.target: ObjectReference = ("apps/v1", policy.kind, policy.namespace, policy.name)
+        self.target: ObjectReference = ("apps/v1", policy.kind, policy.namespace, policy.object)
         self._refusal = ""
         self._now = self._changed = datetime.min.replace(tzinfo=UTC)
 
     def reconcile(self, now: datetime, doubt: Doubt) -> ReconcileResult:
         self._now = now
-        workload = self._cache.snapshot().get(self._policy.name)
+        workload = self._cache.snapshot().get(self._policy.object)
         if why := self._cache.trouble():
             return self._verdict("unknown", "workload-unknown", note=f"holding: {why}")
         if workload is None:
@@ -115,15 +153,20 @@ class Sleeper:
             decision = decide_replicas(replace(state, use=use), self._policy, calendar)
             notes += [known["activity"]] if use is Use.UNKNOWN else []
         if self._policy.never:
-            first = f"ebbtide release {self._policy.name}, then " if workload.ours else ""
+            first = f"ebbtide release {self._policy.name}, then " if state.ours else ""
             known["activity"] = f"{first}remove its key sleep"
         if decision.replicas != workload.replicas:
             write = self._write(workload, decision.replicas, decision.reason)
             notes += [f"the write of {decision.replicas} was refused: {self._refusal}"] if self._refusal else []
         if decision.reason == "another-writer-of-replicas":
-            notes.append(f"holding at {workload.replicas}: {workload.other_writer} writes its replicas, too")
+            remedy = "; sleep.scale.replicas: kept keeps them" if self._policy.adopted and not self._policy.kept else ""
+            notes.append(f"holding at {workload.replicas}: {state.other_writer} writes its replicas, too{remedy}")
         if decision.reason == "more-than-declared":
             notes.append(f"it has {workload.replicas} pods, and the stack file {self._policy.replicas}")
+        if decision.reason == "autoscalers-unknown":
+            notes.append(f"holding: autoscalers are not known: {state.blind}")
+        if decision.reason == state.unsuitable:
+            notes.append(f"it does not sleep: {self._unsuitable(workload)[1]}")
         known["until"] = _until(decision.reason, calendar, workload.annotations)
         name = "asleep" if decision.replicas <= self._policy.asleep else "awake"
         return self._verdict(name, decision.reason, note="; ".join(notes), write=write, **known)
@@ -145,6 +188,7 @@ class Sleeper:
         clocks = doubt.instants(now)
         earliest, latest = min(clocks), max(clocks)
         wake, sleep = hold_until(workload.annotations, WAKE_UNTIL), hold_until(workload.annotations, SLEEP_UNTIL)
+        other_writer = self._other_writer(workload)
         if sleep is not None and sleep.until is None:
             notes.append(f"{SLEEP_UNTIL} does not count: {sleep.why}")
         return ScaleState(
@@ -154,21 +198,46 @@ class Sleeper:
             wake_asked=wake is not None and wake.holds_at(earliest),
             sleep_asked=sleep is not None and sleep.until is not None and sleep.holds_at(latest),
             doubt=doubt.why,
-            ours=workload.ours,
-            other_writer=workload.other_writer,
-            opened_since=self._opened_since(workload, clocks),
+            ours=workload.ours or (self._policy.kept and not other_writer and not workload.operator),
+            other_writer=other_writer,
+            unsuitable=self._unsuitable(workload)[0],
+            blind="" if self._autoscalers is None else self._autoscalers.trouble(),
+            opened_since=self._passed_since(opened_between, workload, clocks),
+            turned_since=self._passed_since(turned_between, workload, clocks),
             changed_recently=timedelta() <= now - self._changed < BETWEEN_CHANGES,
         )
 
-    def _opened_since(self, workload: ObservedScale, clocks: Sequence[datetime]) -> bool:
+    def _other_writer(self, workload: ObservedScale) -> str:
+        if self._policy.kept:
+            return scaling_manager(workload.writers)
+        return conflicting_manager(workload.writers, adopted=self._policy.adopted, differs=True)
+
+    def _unsuitable(self, workload: ObservedScale) -> tuple[str, str]:
+        """Return why an adopted object must not sleep, in one word for reports and for operators; empty if it may."""
+        if self._autoscalers is None:
+            return "", ""
+        if workload.operator:
+            return "owned-by-an-operator", f"{workload.operator} owns it, whose operator writes its replicas"
+        this = ScaleTarget(self._policy.kind, self._policy.object)
+        if names := sorted(name for name, target in self._autoscalers.snapshot().items() if target == this):
+            return "scaled-by-an-autoscaler", f"HorizontalPodAutoscaler {names[0]} scales it"
+        return "", ""
+
+    def _passed_since(
+        self,
+        between: Callable[[datetime, datetime, SleepPolicy, BusinessHours], bool],
+        workload: ObservedScale,
+        clocks: Sequence[datetime],
+    ) -> bool:
+        """Return True if, by all clocks, a change of the calendar has passed since another manager's last write."""
         written = workload.written
         return workload.agreed or (
-            written is not None and all(opened_between(written, now, self._policy, self._hours) for now in clocks)
+            written is not None and all(between(written, now, self._policy, self._hours) for now in clocks)
         )
 
     def _write(self, workload: ObservedScale, replicas: int, reason: str) -> Write:
         policy = self._policy
-        metadata = {"name": policy.name, "namespace": policy.namespace, "resourceVersion": workload.version}
+        metadata = {"name": policy.object, "namespace": policy.namespace, "resourceVersion": workload.version}
         body = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata, "spec": {"replicas": replicas}}
         change = f"spec.replicas {replicas}"
         return Write(path=f"{policy.path}/scale", body=body, change=change, reason=reason, applied=True)

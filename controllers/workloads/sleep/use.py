@@ -9,7 +9,6 @@ from controllers.adapters.kube_api import ApiError, KubeApi
 from controllers.one_line import one_line
 from controllers.workloads.ray.head import Surprise, token_of
 from controllers.workloads.sleep.idle import Activity, Facts, Use, activity_of, facts_of, pod_of, query_of, too_recent
-from ebbtide.vocabulary.labels import WORKLOAD
 from ebbtide.vocabulary.workloads import SleepPolicy
 
 _PAUSE = timedelta(minutes=1)
@@ -55,7 +54,7 @@ class UseMeter:
         return activity
 
     def _read(self, replicas: int, now: datetime) -> Activity:
-        space, labels = self._policy.namespace, f"{WORKLOAD}={self._policy.name}"
+        space, labels = self._policy.namespace, self._policy.pods_selector
         after = self._policy.idle_after or timedelta.max
         items = self._api.get(f"/api/v1/namespaces/{space}/pods", labelSelector=labels)["items"]
         pods = [pod_of(item) for item in items if item.get("status", {}).get("phase") not in _ENDED]

@@ -134,7 +134,7 @@ def _naps(settings: StackSettings, ledger: Ledger, asleep: Mapping[str, Steps]) 
     month_begin, month_end = ledger.month.begin.timestamp(), ledger.month.end.timestamp()
     gaps = [(gap.begin.timestamp(), gap.end.timestamp()) for gap in ledger.gaps]
     for policy in sleepers_of(settings):
-        steps = asleep.get(f"{policy.kind.lower()} {policy.namespace}/{policy.name}", ())
+        steps = asleep.get(policy.subject, ())
         for (at, value), (until, _) in pairwise((*steps, (month_end, 0.0))):
             edges = sorted({at, until, *(edge for gap in gaps for edge in gap if at < edge < until)})
             for begin, end in pairwise(edges):

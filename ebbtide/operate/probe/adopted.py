@@ -64,10 +64,11 @@ def _rule(want: AdoptedWant, adopted: AdoptedFacts) -> Iterator[ProbeFinding]:
         yield _selection(want, facts, pods)
     yield from counts(want, facts, every_pod, _budget(adopted.budgets[space], adopted_budget(want.name, want.rule)))
     yield from _pool(want, facts, pods)
+    yield from _sleep(want, facts, pods)
     yield from _charts_budget(want, adopted, pods)
     yield from _second_budgets(want, adopted, pods)
     if pods:
-        yield from _drift(want, pods)
+        yield from _drift(want, facts, pods)
     yield from _admission(want, adopted, pods)
 
 
@@ -76,8 +77,8 @@ def _selection(want: AdoptedWant, facts: RuleFacts, pods: Sequence[Item]) -> Pro
     worker = rule.category is Category.WORKER
     if not pods:
         none = f"no pod in {rule.namespace} has {selector_text(rule.selector)}"
-        if worker:
-            return note(subject, f"{none} now")
+        if worker or _sleeps_now(want, facts):
+            return note(subject, f"{none} now{'' if worker else ': it sleeps'}")
         shown = f"kubectl --namespace {rule.namespace} get pods --show-labels"
         return missing(subject, f"{none}; correct the selector ({shown}), or start the workload")
     owners = _owners(facts, pods)
@@ -112,6 +113,44 @@ def _pool(want: AdoptedWant, facts: RuleFacts, pods: Sequence[Item]) -> Iterator
     if isinstance(grace, int) and grace < pool.longest_job.total_seconds():
         wanted = f"terminationGracePeriodSeconds {int(pool.longest_job.total_seconds())} in the template of {title}"
         yield note(subject, f"it only grows: wanted {wanted}, as long as longestJob, found {grace}")
+
+
+def _sleep(want: AdoptedWant, facts: RuleFacts, pods: Sequence[Item]) -> Iterator[ProbeFinding]:
+    """Check the object whose replicas sleep writes: it must exist, create the pods, and have no other writer."""
+    sleep, subject = want.rule.sleep, f"sleep of {want.name}"
+    if sleep is None:
+        return
+    title = f"{sleep.scale.kind} {want.rule.namespace}/{sleep.scale.name}"
+    if facts.scaled is None:
+        yield missing(subject, f"no {title}, whose replicas it writes; name another one in sleep.scale")
+        return
+    if isinstance(facts.scaled, Denied):
+        yield note(subject, f"{title} cannot be read: you need the right to get {sleep.scale.kind.lower()}s")
+        return
+    metadata: Json = facts.scaled["metadata"]
+    others = [str(owner) for owner in _owners(facts, pods) if str(owner) != title]
+    if others:
+        yield missing(subject, f"the rule selects pods of {others[0]}, and sleep writes the replicas of {title}")
+    for owner in rows_at(metadata, "ownerReferences")[:1]:
+        why = f"{owner['kind']} {owner['name']} owns {title}, and its operator writes the replicas"
+        yield missing(subject, f"{why}: it does not sleep; remove sleep from the rule")
+    if isinstance(facts.autoscalers, Denied):
+        yield note(subject, "autoscalers cannot be read: you need the right to list horizontalpodautoscalers")
+    for autoscaler in rows_at(facts.autoscalers, "items"):
+        target = words_at(autoscaler, "spec", "scaleTargetRef")
+        if (target.get("kind"), target.get("name")) == (sleep.scale.kind, sleep.scale.name):
+            why = f"HorizontalPodAutoscaler {autoscaler['metadata']['name']} scales {title}"
+            yield missing(subject, f"{why}: it does not sleep; remove sleep from the rule, or the autoscaler")
+    writer = conflicting_manager(writers_of(metadata), adopted=True, differs=True)
+    if writer and not sleep.keeps:
+        text = f"{writer} writes spec.replicas of {title}; if it writes at each sync, set sleep.scale.replicas: kept"
+        yield note(subject, text)
+
+
+def _sleeps_now(want: AdoptedWant, facts: RuleFacts) -> bool:
+    """True if the object has the number of pods that the rule has for sleep."""
+    sleep = want.rule.sleep
+    return sleep is not None and at(facts.scaled, "spec", "replicas") == sleep.replicas
 
 
 def _charts_budget(want: AdoptedWant, adopted: AdoptedFacts, pods: Sequence[Item]) -> Iterator[ProbeFinding]:
@@ -161,9 +200,9 @@ def _switch_off(budget: Item) -> str:
     return "remove it where it is applied from"
 
 
-def _drift(want: AdoptedWant, pods: Sequence[Item]) -> Iterator[ProbeFinding]:
+def _drift(want: AdoptedWant, facts: RuleFacts, pods: Sequence[Item]) -> Iterator[ProbeFinding]:
     rule, differences = want.rule, list[str]()
-    if rule.category is not Category.WORKER and len(pods) != rule.count:
+    if rule.category is not Category.WORKER and len(pods) != rule.count and not _sleeps_now(want, facts):
         differences.append(f"{'replicas' if rule.has_scale else 'pods'} {rule.count}, the cluster has {len(pods)}")
     for key, declared, resource, text in (
         ("cpu", rule.cpu, "cpu", cpu_text),

@@ -13,7 +13,7 @@ from controllers.adapters.kube_api import ApiError, Json
 from ebbtide.operate.objects import at, rows_at
 from ebbtide.operate.owners import Owner, Owners
 from ebbtide.operate.probe.facts import Answer, Denied, NodeLabels, ReadApi, names_in, read
-from ebbtide.settings.sections.adopted import AdoptedSettings, deployment_of
+from ebbtide.settings.sections.adopted import AdoptedSettings, ScaledObject, deployment_of, label_selector
 from ebbtide.text.one_line import collapsed
 from ebbtide.text.quantities import cpu_quantity
 
@@ -40,6 +40,8 @@ class RuleFacts:
     scales: Mapping[Owner, bool | None] = field(default_factory=dict[Owner, bool | None])
     dry_run: Json | str | None = None  # the pod as it would be stored, or why it would not be; None: not tried
     deployment: Answer = None  # of its pool
+    scaled: Answer = None  # the object whose replicas sleep writes
+    autoscalers: Answer = None  # of its namespace: a list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +81,7 @@ def knows(policy: Answer, rule: str) -> bool:
 
 def _rule(api: ReadApi, policy: Answer, want: AdoptedWant) -> RuleFacts:
     rule, owners = want.rule, Owners(api)
-    selector = ",".join(f"{key} in ({','.join(values)})" for key, values in sorted(rule.selector.items()))
+    selector = label_selector(rule.selector)
     path = f"/api/v1/namespaces/{rule.namespace}/pods"
     pods = read(api, path, labelSelector=selector)
     deployment = f"/apis/apps/v1/namespaces/{rule.namespace}/deployments/{deployment_of(want.name, rule)}"
@@ -91,7 +93,14 @@ def _rule(api: ReadApi, policy: Answer, want: AdoptedWant) -> RuleFacts:
         scales={owner: owners.has_scale(owner) for owner in set(by_pod.values())},
         dry_run=_dry_run(api, path, rule) if knows(policy, want.name) else None,
         deployment=None if rule.pool is None else read(api, deployment),
+        **({} if rule.sleep is None else _sleep_facts(api, rule.namespace, rule.sleep.scale)),
     )
+
+
+def _sleep_facts(api: ReadApi, namespace: str, scale: ScaledObject) -> dict[str, Answer]:
+    path = f"/apis/apps/v1/namespaces/{namespace}/{scale.kind.lower()}s/{scale.name}"
+    hpas = f"/apis/autoscaling/v2/namespaces/{namespace}/horizontalpodautoscalers"
+    return {"scaled": read(api, path), "autoscalers": read(api, hpas)}
 
 
 def _dry_run(api: ReadApi, path: str, rule: AdoptedSettings) -> Json | str:

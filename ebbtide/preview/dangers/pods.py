@@ -91,24 +91,33 @@ def _moved(compared: Compared) -> Iterator[Danger]:
 def _sleep_ended(before: StackSettings, after: StackSettings) -> Iterator[Danger]:
     """Ending a sleep takes two steps: set `when: never`; once the workload is awake and released, remove the key.
 
-    Without the first step, the update also removes the workload controller's right to wake it.
+    Without the first step, the update also removes the workload controller's right to wake it. An adopted object stays
+    in the cluster when its rule goes, or names another object.
     """
+    coming = {policy.name: policy for policy in sleep_policies(after)}
     for policy in sleep_policies(before):
-        name, new = policy.name, after.all_workloads.get(policy.name)
-        ends = new is not None and new.kind is before.all_workloads[name].kind and not new.sleeps
-        if new is None or not ends or (policy.never and new.sleep is not None):
+        name, new = policy.name, coming.get(policy.name)
+        if policy.adopted:
+            new, replicas = new if new is not None and new.subject == policy.subject else None, policy.replicas
+        else:
+            workload = after.all_workloads.get(name)
+            if workload is None or workload.kind is not before.all_workloads[name].kind:
+                continue
+            replicas = workload.replicas
+        if new is not None and (policy.never or not new.never):
             continue
-        same = "" if new.replicas == policy.replicas else "change its replicas after that; "
+        same = "" if replicas == policy.replicas else "change its replicas after that; "
         release = f"ebbtide release {name}"
         conflict = "until then a change of its replicas is refused with a conflict"
         if policy.never:
             severity, what = Severity.NOTE, f"removes the sleep of {name}, the second step"
             impact, fix = conflict, f"if it ever slept: {release} before this update"
-        elif new.sleep is not None:
+        elif new is not None:
             severity, what = Severity.NOTE, f"ends the sleep of {name}, the first of two steps"
-            impact = (
-                "the workload controller wakes it and never scales it down again; an update while it sleeps may be "
-                "refused with a conflict: repeat the update once it is awake"
+            impact = "the workload controller wakes it and never scales it down again" + (
+                ""
+                if policy.adopted
+                else "; an update while it sleeps may be refused with a conflict: repeat the update once it is awake"
             )
             fix = f"{same}when it is awake (ebbtide status): {release}, then remove its key sleep and update"
         else:

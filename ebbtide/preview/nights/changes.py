@@ -19,7 +19,7 @@ from ebbtide.preview.nights.windows import (
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.patch import on_one_line
 from ebbtide.settings.sections.business_hours import Overnight
-from ebbtide.settings.sections.sleep import WorkloadSleep
+from ebbtide.settings.sections.sleep import SleepTimes
 from ebbtide.settings.sections.week import MINUTES_PER_WEEK, format_interval
 from ebbtide.text.counts import several
 from ebbtide.vocabulary.windows import MINUTES_PER_DAY, BusinessHours, DisruptionWindow, WeeklyInterval
@@ -215,14 +215,13 @@ def _morning(settings: StackSettings, pool: str) -> str:
 
 
 def _sleeps(before: StackSettings, after: StackSettings) -> Iterator[str]:
-    former = {name: workload.sleep for name, workload in before.all_workloads.items()}
-    for name, workload in after.all_workloads.items():
-        old, new = _sleep(former.get(name)), _sleep(workload.sleep)
+    for name in [*after.all_workloads, *after.adopted]:
+        old, new = _sleep(before.sleeps.get(name)), _sleep(after.sleeps.get(name))
         if old != new:
             yield f"sleep of {name}: {new} instead of {old}"
 
 
-def _sleep(sleep: WorkloadSleep | None) -> str:
+def _sleep(sleep: SleepTimes | None) -> str:
     if sleep is None or not sleep.sleeps:
         return "none"
     return on_one_line(sleep.model_dump(mode="json", by_alias=True, exclude_defaults=True))

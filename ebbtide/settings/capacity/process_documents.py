@@ -14,7 +14,7 @@ from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.settings.capacity.pods import idle_prometheus
 from ebbtide.settings.declared import declared_pods
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.sections.adopted import adopted_budget, deployment_of
+from ebbtide.settings.sections.adopted import adopted_budget, deployment_of, label_selector
 from ebbtide.settings.sections.checkpoints import Interruptible
 from ebbtide.settings.sections.monitoring import PROMETHEUS_PORT
 from ebbtide.settings.sections.pods.kubernetes import own_namespace, started_by
@@ -190,13 +190,13 @@ def has_workloads(settings: StackSettings) -> bool:
 
 
 def sleepers_of(settings: StackSettings) -> Iterator[SleepPolicy]:
-    """Yield the workloads and variants that sleep, by name."""
+    """Yield the workloads, variants and adopted pods that sleep, by name."""
     return (policy for policy in sleep_policies(settings) if not policy.never)
 
 
 def sleep_policies(settings: StackSettings) -> Iterator[SleepPolicy]:
-    """Yield the workloads and variants with `sleep`, also with `when: never`, by name, since Pulumi passes the file
-    sorted.
+    """Yield the workloads and variants with `sleep`, then the rules for adopted pods, also with `when: never`, by name,
+    since Pulumi passes the file sorted.
 
     The closing guard is long enough for the start of a node and a pod, unless the file states a longer start.
     """
@@ -223,6 +223,35 @@ def sleep_policies(settings: StackSettings) -> Iterator[SleepPolicy]:
                 hub=f"http://{name}.{NAMESPACE}.svc:{min(workload.ports.items())[1]}" if hub else "",
                 hub_token_file=f"{HUB_TOKENS}/{name}/{hub.key}" if hub else None,
                 never=not sleep.sleeps,
+                object_name=None,
+                adopted=False,
+                kept=False,
+                selector=None,
+            )
+    yield from _adopted_sleepers(settings, max(guard, startup))
+
+
+def _adopted_sleepers(settings: StackSettings, lead: timedelta) -> Iterator[SleepPolicy]:
+    for name, rule in sorted(settings.adopted.items()):
+        if (sleep := rule.sleep) is not None:
+            yield from_settings(
+                SleepPolicy,
+                sleep,
+                name=name,
+                namespace=rule.namespace,
+                kind=sleep.scale.kind.value,
+                replicas=rule.count,
+                asleep=sleep.replicas if sleep.sleeps else 0,
+                lead=lead,
+                manual=Wake.MANUAL in sleep.wake,
+                overnight=(from_settings(PlannedNight, night, pods=rule.count) for night in sleep.overnight),
+                hub="",
+                hub_token_file=None,
+                never=not sleep.sleeps,
+                object_name=None if sleep.scale.name == name else sleep.scale.name,
+                adopted=True,
+                kept=sleep.keeps,
+                selector=label_selector(rule.selector),
             )
 
 
@@ -268,6 +297,7 @@ def exporter_config(
     settings: StackSettings, redis: RedisEndpoint, years: Sequence[int] | None = None
 ) -> ExporterConfig:
     """Return the exporter's config. `years`: as in `controller_config`."""
+    sleepers = tuple(sleep_policies(settings))
     return from_settings(
         ExporterConfig,
         settings,
@@ -286,9 +316,15 @@ def exporter_config(
             for name, rule in sorted(settings.adopted.items())
         ),
         workload_namespaces=tuple(
-            sorted({NAMESPACE, *(own_namespace(name) for name, pod in settings.workloads.items() if pod.starts_pods)})
+            sorted(
+                {
+                    NAMESPACE,
+                    *(own_namespace(name) for name, pod in settings.workloads.items() if pod.starts_pods),
+                    *(policy.namespace for policy in sleepers),
+                }
+            )
         ),
-        sleepers=tuple(policy.subject for policy in sleep_policies(settings)),
+        sleepers=tuple(policy.subject for policy in sleepers),
     )
 
 

@@ -2,12 +2,20 @@
 
 from collections.abc import Iterator
 from itertools import combinations
+from typing import NamedTuple
 
 from ebbtide.settings.checks.parsed import CheckRule, ParsedSections
 from ebbtide.settings.file.keys import ADOPTED, CLUSTER, PODS, REDIS, REDIS_PASSWORD
 from ebbtide.settings.file.problems import Finding
 from ebbtide.settings.fragment.schema import number_of
-from ebbtide.settings.sections.adopted import MINIMUM_VERSION, MOST_RULES, adopted_budget, deployment_of, disjoint
+from ebbtide.settings.sections.adopted import (
+    MINIMUM_VERSION,
+    MOST_RULES,
+    AdoptedSettings,
+    adopted_budget,
+    deployment_of,
+    disjoint,
+)
 from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.settings.sections.redis import RedisKind
 
@@ -26,24 +34,38 @@ def _rules_select_different_pods(parsed: ParsedSections) -> Iterator[Finding]:
             )
 
 
+class _Written(NamedTuple):
+    """An object that a rule's controller writes, and the key that names it."""
+
+    code: str
+    at: tuple[str, ...]
+    kind: str
+    name: str
+
+
 def _rules_write_different_objects(parsed: ParsedSections) -> Iterator[Finding]:
     first: dict[tuple[str, str, str], str] = {}
     for name, rule in parsed.stack.adopted.items():
-        objects: list[tuple[str, tuple[str, ...], str]] = [
-            ("adopted.budget-twice", ("budget",), adopted_budget(name, rule))
-        ]
-        if rule.pool is not None:
-            objects.append(("adopted.deployment-twice", ("pool", "deployment"), deployment_of(name, rule)))
-        for code, at, written in objects:
-            owner = first.setdefault((code, rule.namespace, written), name)
+        for written in _written(name, rule):
+            owner = first.setdefault((rule.namespace, written.kind, written.name), name)
             if owner != name:
+                noun = written.kind.lower()
                 yield Finding(
-                    code=code,
-                    at=(ADOPTED, name, *at),
-                    wanted=f"a {at[-1]} of only one rule",
-                    found=f"{written!r}, which rule {owner!r} has",
-                    hint=f"name the {at[-1]} of this rule's pods",
+                    code=written.code,
+                    at=(ADOPTED, name, *written.at),
+                    wanted=f"a {noun} of only one rule",
+                    found=f"{written.name!r}, which rule {owner!r} has",
+                    hint=f"name the {noun} of this rule's pods",
                 )
+
+
+def _written(name: str, rule: AdoptedSettings) -> Iterator[_Written]:
+    yield _Written("adopted.budget-twice", ("budget",), "budget", adopted_budget(name, rule))
+    if rule.pool is not None:
+        yield _Written("adopted.deployment-twice", ("pool", "deployment"), "Deployment", deployment_of(name, rule))
+    if rule.sleep is not None:
+        scale = rule.sleep.scale
+        yield _Written("adopted.scale-twice", ("sleep", "scale", "name"), scale.kind.value, scale.name)
 
 
 def _names_are_new(parsed: ParsedSections) -> Iterator[Finding]:

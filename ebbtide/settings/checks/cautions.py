@@ -95,6 +95,7 @@ def warnings_of(settings: StackSettings, today: date | None = None) -> tuple[Cau
         *_about_pools(settings),
         *command_cautions(settings),
         *_about_adopted_pools(settings),
+        *_about_adopted_sleep(settings),
         *_about_room(settings),
         *_about_sizes(settings),
         *spot_cautions(settings),
@@ -108,7 +109,8 @@ def _about_sleep(settings: StackSettings, day: date) -> Iterator[Caution]:
     hours = settings.business_hours.hours(tuple(range(day.year, day.year + 3)))
     for policy in sleepers_of(settings):
         if policy.idle_after is None and (why := never_asleep(policy, hours, day)):
-            section = "workloads" if policy.name in settings.workloads else "services"
+            sections = {"workloads": settings.workloads, "adopted": settings.adopted}
+            section = next((key for key, entries in sections.items() if policy.name in entries), "services")
             yield Caution(
                 "sleep.never", f"{section}.{policy.name}.sleep", f"it never sleeps in an ordinary week: {why}"
             )
@@ -505,6 +507,17 @@ def _about_pools(settings: StackSettings) -> Iterator[Caution]:
         if not pool.safe_stop:
             text = "without a safe stop the pool shrinks only where no job can be lost"
             yield Caution("safe-stop.none", f"workers.{name}.safeStop", text)
+
+
+def _about_adopted_sleep(settings: StackSettings) -> Iterator[Caution]:
+    for name, rule in settings.adopted.items():
+        if rule.sleep is not None and rule.sleep.sleeps and not rule.sleep.keeps:
+            scale = rule.sleep.scale
+            text = (
+                f"a tool that writes spec.replicas of {scale.kind} {scale.name} at each sync, such as Argo CD or Flux, "
+                "wakes it at night; replicas: kept prevents that"
+            )
+            yield Caution("adopted.sleep-of-owner", f"adopted.{name}.sleep.scale.replicas", text)
 
 
 def _about_adopted_pools(settings: StackSettings) -> Iterator[Caution]:

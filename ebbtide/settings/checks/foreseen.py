@@ -96,7 +96,7 @@ def _bad_nights_of_adopted_pods(settings: StackSettings) -> Iterator[PolicyBreac
         budget, path = adopted_budget(name, rule), f"adopted.{name}"
         shown = f"{rule.namespace}/{budget}"
         resources = (f"adopted-{budget}-budget", budget, shown, f"PodDisruptionBudget {shown}")
-        if rule.opens and rule.count == 1:
+        if rule.opens and rule.count == 1 and not rule.gone_at_night:
             key = "replicas" if rule.has_scale else "pods"
             yield PolicyBreach("workload.one-replica", "EB019", resources, f"{path}.{key}", _ALONE)
         if _fixed_elsewhere(rule.category, rule.gpu, settings):

@@ -1,6 +1,6 @@
 """Check services, and the floors of their scale, against each other and against the other sections."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from itertools import combinations
 
@@ -9,7 +9,17 @@ from ebbtide.settings.checks.entrances import certificate_of_another_region, no_
 from ebbtide.settings.checks.parsed import CheckRule, ParsedSections
 from ebbtide.settings.file.document import REGION
 from ebbtide.settings.file.entries import pod_entries
-from ebbtide.settings.file.keys import CLUSTER, MONITORING, NETWORK, SECRETS, SERVICES, SERVING, VARIANTS, WORKLOADS
+from ebbtide.settings.file.keys import (
+    ADOPTED,
+    CLUSTER,
+    MONITORING,
+    NETWORK,
+    SECRETS,
+    SERVICES,
+    SERVING,
+    VARIANTS,
+    WORKLOADS,
+)
 from ebbtide.settings.file.problems import Finding, Location, did_you_mean, value_at
 from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.settings.sections.monitoring import MonitoringSettings, PrometheusKind
@@ -18,6 +28,7 @@ from ebbtide.settings.sections.serving.gateway import GATEWAY_TLS_KEYS, Implemen
 from ebbtide.settings.sections.serving.routes import RouteProtocol, When, matches
 from ebbtide.settings.sections.serving.scale import EventSettings, FloorKind, ScaleSettings
 from ebbtide.settings.sections.serving.services import ServiceSettings
+from ebbtide.settings.sections.sleep import SleepTimes
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.text.durations import format_duration
 
@@ -293,12 +304,20 @@ def _has_history(at: Location, monitoring: MonitoringSettings) -> Iterator[Findi
 
 
 def _idle_is_measured(parsed: ParsedSections) -> Iterator[Finding]:
-    for placed in parsed.pods:
-        sleep = placed.pod.sleep if isinstance(placed.pod, WorkloadSettings) else None
+    sleeps = ((it.at, it.pod.sleep) for it in parsed.pods if isinstance(it.pod, WorkloadSettings))
+    yield from _unmeasured(parsed, sleeps)
+
+
+def _idle_of_adopted_pods_is_measured(parsed: ParsedSections) -> Iterator[Finding]:
+    yield from _unmeasured(parsed, (((ADOPTED, name), rule.sleep) for name, rule in parsed.stack.adopted.items()))
+
+
+def _unmeasured(parsed: ParsedSections, sleeps: Iterable[tuple[Location, SleepTimes | None]]) -> Iterator[Finding]:
+    for at, sleep in sleeps:
         if sleep is not None and sleep.idle_for is not None and not idle_prometheus(parsed.stack):
             yield Finding(
                 code="sleep.no-prometheus",
-                at=(*placed.at, "sleep", "when"),
+                at=(*at, "sleep", "when"),
                 wanted="a Prometheus that shows what is idle, at a known address and without credentials",
                 found="idle without one",
                 example="ebbtide:monitoring: { prometheus: bundled }",
@@ -319,4 +338,5 @@ RULES = (
     CheckRule((SERVICES,), _events_are_apart),
     CheckRule((SERVICES, MONITORING), _forecasts_have_history),
     CheckRule((SERVING, MONITORING), _idle_is_measured),
+    CheckRule((ADOPTED, SERVING, MONITORING), _idle_of_adopted_pods_is_measured),
 )

@@ -13,12 +13,13 @@ from pydantic import BeforeValidator, ConfigDict, Field, Strict, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from ebbtide.settings.file.problems import all_of, show, wanted
-from ebbtide.settings.sections.checked import Check
+from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.existing import LABEL_NAME, LABEL_PREFIX
 from ebbtide.settings.sections.grammar import choice, text_schema
 from ebbtide.settings.sections.owned import Owned
 from ebbtide.settings.sections.pods.kubernetes import ObjectName
 from ebbtide.settings.sections.pods.pod import NO_GPU, Gpu
+from ebbtide.settings.sections.sleep import SleepTimes, fewer_pods, fixed_sleeps_by_the_clock
 from ebbtide.settings.sections.types import Count, Mebibytes, Millicores, Positive, PositiveDuration
 from ebbtide.settings.sections.workers import PoolSettings, WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
@@ -65,6 +66,11 @@ def parse_selector(value: object) -> dict[str, tuple[str, ...]]:
 def selector_text(selector: Mapping[str, tuple[str, ...]]) -> str:
     """Return `app=api or web, tier=ml`, in the order of the stack file."""
     return ", ".join(f"{key}={' or '.join(values)}" for key, values in selector.items())
+
+
+def label_selector(selector: Mapping[str, tuple[str, ...]]) -> str:
+    """Return the selector as the API server reads it: `app in (api,web),tier in (ml)`."""
+    return ",".join(f"{key} in ({','.join(values)})" for key, values in sorted(selector.items()))
 
 
 def _values(value: object) -> list[Any]:
@@ -136,6 +142,42 @@ def _pods_have_its_whole_name(deployment: str | None) -> None:
     if deployment is not None and len(deployment) > _LONGEST_NAME:
         expected = f"a Deployment whose name has at most {_LONGEST_NAME} characters"
         raise wanted("adopted.deployment-name", expected, found=f"{len(deployment)} characters", at="deployment")
+
+
+class ScaledKind(StrEnum):
+    """Kinds of objects whose replicas the workload controller writes."""
+
+    DEPLOYMENT = "Deployment"
+    STATEFUL_SET = "StatefulSet"
+
+
+class ScaledObject(Settings):
+    """The object of the pods' owner that has their number."""
+
+    kind: Annotated[ScaledKind, *choice(*ScaledKind, planned={})] = Field(
+        description="kind of the object that creates the pods", examples=["Deployment"]
+    )
+    name: ObjectName = Field(description="name of the object in the rule's namespace", examples=["hub"])
+    replicas: Replicas = Field(
+        default=Replicas.ABSENT,
+        description="absent: its owner does not write spec.replicas again and again; kept: an admission policy keeps "
+        "the present number, whatever its owner writes, for Argo CD, Flux and Helm",
+        examples=["kept"],
+    )
+
+
+class AdoptedSleep(SleepTimes):
+    """Sleep of adopted pods, through the scale subresource of one object."""
+
+    scale: ScaledObject = Field(
+        description="the Deployment or StatefulSet whose replicas the workload controller writes",
+        examples=["{ kind: Deployment, name: hub }"],
+    )
+
+    @property
+    def keeps(self) -> bool:
+        """True if an admission policy keeps the number."""
+        return self.scale.replicas is Replicas.KEPT
 
 
 class AdoptedPool(PoolSettings):
@@ -217,6 +259,19 @@ def _a_charts_budget_opens(category: Category, replicas: int | None, budget: str
         raise wanted("adopted.chart-budget", expected, found=repr(budget), hint=hint, at="budget")
 
 
+def _sleep_has_a_number(category: Category, replicas: int | None, sleep: AdoptedSleep | None) -> None:
+    """The number while awake must be in the file: the present one may be the number asleep."""
+    if sleep is None:
+        return
+    if category is Category.WORKER:
+        expected, hint = "no sleep with category: worker", "workers end by themselves, and a pool scales to zero"
+        raise wanted("adopted.sleep-worker", expected, found="both", example="category: fixed", hint=hint, at="sleep")
+    if replicas is None:
+        expected = "replicas: N, the number of pods while awake"
+        raise wanted("adopted.sleep-uncounted", expected, found="nothing", example="replicas: 1", at="replicas")
+    fewer_pods(sleep, replicas)
+
+
 class AdoptedSettings(Owned):
     """Pods of one workload that the stack does not create."""
 
@@ -224,6 +279,8 @@ class AdoptedSettings(Owned):
         Check(("pool", "category", "replicas", "pods", "usually"), _counted),
         Check(("category", "pods"), _one_pod_moves_with_an_interruption),
         Check(("category", "replicas", "budget"), _a_charts_budget_opens),
+        Check(("category", "replicas", "sleep"), _sleep_has_a_number),
+        Check(("category", "sleep"), fixed_sleeps_by_the_clock),
     )
     one_of: ClassVar[tuple[tuple[str, str], ...]] = (("replicas", "pods"),)
     model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["category"]}, {"required": ["pool"]}]})
@@ -269,6 +326,11 @@ class AdoptedSettings(Owned):
         default=NO_GPU, description="GPUs per pod: a count, or { count, resource, memory }", examples=["1"]
     )
 
+    sleep: AdoptedSleep | None = Field(
+        default=None,
+        description="when it has fewer pods, or none, outside business hours; with replicas only. Default: never",
+        examples=["{ when: outsideBusinessHours, scale: { kind: Deployment, name: hub } }"],
+    )
     redis: Annotated[bool, Strict()] = Field(
         default=False,
         description="a user of the in-cluster Redis for these pods, with rights on the queues of all pools; its "
@@ -285,6 +347,11 @@ class AdoptedSettings(Owned):
     def opens(self) -> bool:
         """True if its budget opens outside business hours."""
         return self.category is Category.FLEXIBLE
+
+    @property
+    def gone_at_night(self) -> bool:
+        """True if it has no pod while budgets are open."""
+        return self.sleep is not None and self.sleep.gone_at_night
 
     @property
     def has_scale(self) -> bool:

@@ -25,8 +25,8 @@ def _opening_wakes(when: SleepWhen, wake: Sequence[Wake]) -> None:
         raise wanted("sleep.not-woken", expected, found=", ".join(wake) or "none", example="[businessHours]", at="wake")
 
 
-class WorkloadSleep(Settings):
-    """Sleep of a workload outside business hours, by the clock or when it is idle: fewer pods, or none. Claims stay."""
+class SleepTimes(Settings):
+    """Sleep outside business hours, by the clock or when idle: fewer pods, or none. Claims stay."""
 
     checks: ClassVar[tuple[Check, ...]] = (Check(("when", "wake"), _opening_wakes),)
 
@@ -41,12 +41,6 @@ class WorkloadSleep(Settings):
         description="time after the end of business hours at which it sleeps, default: none; with idle: time for "
         "which it must have been idle, default: 2h",
         examples=["1h"],
-    )
-    hub: SecretKey | None = Field(
-        default=None,
-        description="with idle, for a JupyterHub on the first port by name: its API token in a Secret, with the scopes "
-        "list:users and read:servers; it is awake while a user has a server",
-        examples=["{ secret: hub, key: sleepToken }"],
     )
     wake: Annotated[
         tuple[Annotated[Wake, *choice("businessHours", "manual", planned={"queue": _NO_QUEUE})], ...],
@@ -83,6 +77,17 @@ class WorkloadSleep(Settings):
         return self.after or timedelta(hours=2) if self.when is SleepWhen.IDLE else None
 
 
+class WorkloadSleep(SleepTimes):
+    """Sleep of a workload that the stack creates."""
+
+    hub: SecretKey | None = Field(
+        default=None,
+        description="with idle, for a JupyterHub on the first port by name: its API token in a Secret, with the scopes "
+        "list:users and read:servers; it is awake while a user has a server",
+        examples=["{ secret: hub, key: sleepToken }"],
+    )
+
+
 SleepKey: TypeAlias = Annotated[
     WorkloadSleep | None,
     Field(
@@ -92,7 +97,7 @@ SleepKey: TypeAlias = Annotated[
 ]
 
 
-def fewer_pods(sleep: WorkloadSleep | None, awake: int) -> None:
+def fewer_pods(sleep: SleepTimes | None, awake: int) -> None:
     """Require fewer pods than while awake."""
     if sleep is not None and sleep.sleeps and sleep.replicas >= awake:
         expected = f"fewer pods than the {awake} while it is awake"
@@ -101,14 +106,18 @@ def fewer_pods(sleep: WorkloadSleep | None, awake: int) -> None:
         )
 
 
-def idle_suits_pod(category: Category, sleep: WorkloadSleep | None, ports: Mapping[str, int]) -> None:
-    if sleep is None:
-        return
-    if category is Category.FIXED and sleep.when is SleepWhen.IDLE:
+def fixed_sleeps_by_the_clock(category: Category, sleep: SleepTimes | None) -> None:
+    if sleep is not None and category is Category.FIXED and sleep.when is SleepWhen.IDLE:
         expected = "outsideBusinessHours for a fixed workload, whose users must know when it is away"
         hint = "it sleeps by the clock, with connected users too: set `after` for those who work late, and no hub"
         example = "outsideBusinessHours"
         raise wanted("sleep.fixed-idle", expected, found="idle", example=example, hint=hint, at=("sleep", "when"))
+
+
+def idle_suits_pod(category: Category, sleep: WorkloadSleep | None, ports: Mapping[str, int]) -> None:
+    fixed_sleeps_by_the_clock(category, sleep)
+    if sleep is None:
+        return
     if sleep.hub is not None and sleep.sleeps and not (sleep.when is SleepWhen.IDLE and ports):
         expected = "hub only with when: idle and with ports, the first of which by name serves the hub's API"
         actual = f"{sleep.when.value}, {len(ports)} ports"

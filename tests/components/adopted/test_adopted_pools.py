@@ -51,12 +51,47 @@ def test_only_rules_that_ask_for_it_keep_their_replicas(tmp_path: Path) -> None:
     spec = objects(tmp_path, rule("loader", ", deployment: etl-loader, replicas: kept"), rule("mail"))[kept]["spec"]
 
     assert spec["failurePolicy"] == "Ignore"
-    assert (
-        spec["matchConditions"][0]["expression"] == 'request.namespace + "/" + object.metadata.name == "etl/etl-loader"'
-    )
+    resource, named = 'request.resource.resource == "deployments"', 'request.namespace + "/" + object.metadata.name'
+    assert spec["matchConditions"][0]["expression"] == f'({resource} && {named} == "etl/etl-loader")'
     (resources,) = spec["matchConstraints"]["resourceRules"]
     assert (resources["resources"], resources["operations"]) == (["deployments"], ["UPDATE"])
     assert kept not in objects(tmp_path, rule("mail"))
+
+
+def sleeper(name: str, scale: str, when: str = "outsideBusinessHours") -> str:
+    keys = f"namespace: etl, selector: {{ app: {name} }}, category: fixed, replicas: 1, cpu: 1, memory: 1Gi"
+    return f"  {name}: {{ {keys}, sleep: {{ when: {when}, scale: {{ {scale} }} }} }}"
+
+
+def test_the_number_of_a_chart_is_kept_unless_an_operator_owns_it(tmp_path: Path) -> None:
+    kept, sets = "MutatingAdmissionPolicy ebbtide-kept-replicas", "kind: StatefulSet, name: labels, replicas: kept"
+    hub = sleeper("hub", "kind: Deployment, name: hub")
+    spec = objects(tmp_path, hub, sleeper("board", sets), rule("loader", ", replicas: kept"))[kept]["spec"]
+
+    pool, chart = spec["matchConditions"][0]["expression"].split(" || ")
+    assert '"etl/loader"' in pool
+    assert "ownerReferences" not in pool
+    assert chart.startswith('(request.resource.resource == "statefulsets" && ')
+    assert '"etl/labels" && !(object.metadata.?ownerReferences' in chart
+    assert "etl/hub" not in str(spec)
+    (resources,) = spec["matchConstraints"]["resourceRules"]
+    assert resources["resources"] == ["deployments", "statefulsets"]
+    alone = objects(tmp_path, sleeper("board", sets, "never"))[kept]["spec"]
+    assert alone["matchConstraints"]["resourceRules"][0]["resources"] == ["statefulsets"], "until the key goes"
+    assert kept not in objects(tmp_path, hub)
+
+
+def test_the_workload_controller_writes_the_scale_of_charts_by_name_in_the_teams_namespace(tmp_path: Path) -> None:
+    found = objects(tmp_path, sleeper("hub", "kind: Deployment, name: hub-0"))
+    rights = granted(found["Role ebbtide-workloads"])
+
+    assert rights == {
+        "deployments": ["get", "list", "watch"],
+        "deployments/scale/hub-0": ["get", "patch"],
+        "horizontalpodautoscalers": ["get", "list", "watch"],
+        "events": ["create", "patch"],
+    }
+    assert [subject["namespace"] for subject in found["RoleBinding ebbtide-workloads"]["subjects"]] == ["ebbtide"]
 
 
 def test_an_eviction_may_not_shorten_the_time_of_their_jobs(tmp_path: Path) -> None:

@@ -13,11 +13,12 @@ import pytest
 
 from controllers.ports import Unknown
 from controllers.scaler.workers.decision import Reason
-from ebbtide.monitoring.alerts import REFUSED, UNKNOWN
+from ebbtide.monitoring.alerts import REFUSED, UNKNOWN, alerts
 from ebbtide.monitoring.documents import rule_groups, rules_document
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.monitoring.rules import CUSTOMER, Alert, AlertSeverity, RecordingRule
 from ebbtide.settings.sections.costs import CostSettings
+from tests.builders.adoption import stack_with
 from tests.builders.monitoring.alert_cases import CASES, GONE, HARMLESS, STACK, minutes, played, timeline
 from tests.builders.monitoring.expositions import (
     of_an_idle_ray_cluster,
@@ -116,6 +117,19 @@ def test_the_alert_of_the_spend_has_the_ceiling_if_there_is_no_plan() -> None:
 
     assert alert.expr.endswith(" > 500")
     assert "costs.ceiling says 500" in alert.summary
+
+
+def test_without_the_workload_controller_charts_that_sleep_are_woken_by_hand_alone() -> None:
+    sleep = {"when": "outsideBusinessHours", "scale": {"kind": "Deployment", "name": "hub"}}
+    rule = {"selector": {"app": "hub"}, "category": "fixed", "replicas": 1}
+    summaries = [
+        alert.summary
+        for settings in (stack_with(hub={**rule, "sleep": sleep}), STACK)
+        for alert in alerts(settings)
+        if alert.name == "EbbtideWorkloadsNoLeader"
+    ]
+
+    assert ["only kubectl scale wakes charts" in summary for summary in summaries] == [True, False]
 
 
 def test_a_pool_without_a_target_cannot_be_late_and_a_stack_without_ray_has_no_alerts_on_it() -> None:

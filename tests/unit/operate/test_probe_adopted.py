@@ -111,7 +111,18 @@ def findings(cluster: TeamsCluster, wants: Wants) -> dict[str, str]:
     """The state and the text of each finding on adopted pods, by its subject."""
     facts, adopted = facts_of(cluster, {}, ()), adopted_facts(cluster, wants.adopted)
     found = findings_of(Probed(facts=facts, wants=wants, clock_ahead=None, adopted=adopted))
-    subjects = ("adoption", "rule ", "count of ", "budget of ", "size of ", "labels of ", "pods of ", "pod ", "pool ")
+    subjects = (
+        "adoption",
+        "rule ",
+        "count of ",
+        "budget of ",
+        "size of ",
+        "labels of ",
+        "pods of ",
+        "pod ",
+        "pool ",
+        "sleep of ",
+    )
     return {one.what: f"{one.state}: {one.said}" for one in found if one.what.startswith(subjects)}
 
 
@@ -500,3 +511,83 @@ def test_pods_without_the_labels_are_counted_but_for_those_that_the_policy_leave
 
     assert findings(cluster, wants())["pods of hub"].startswith("note: 1 of 3 pods lack the labels")
     assert "pods of hub" not in findings(TeamsCluster([pod()], stored(), **INSTALLED), wants())
+
+
+HPAS = "/apis/autoscaling/v2/namespaces/jupyter/horizontalpodautoscalers"
+SLEEP = "category: fixed, replicas: 1, sleep: { when: outsideBusinessHours, scale: { kind: Deployment, name: hub } }"
+KEPT_SLEEP = SLEEP.replace("name: hub", "name: hub, replicas: kept")
+
+
+def chart(writer: str = "", **meta: Any) -> dict[str, Any]:
+    """The Deployment of a rule that sleeps; `writer` owns its replicas."""
+    fields: dict[str, Any] = {"f:spec": {"f:replicas": {}}}
+    entry: dict[str, Any] = {"manager": writer, "fieldsV1": fields, "time": "2026-01-02T00:00:00Z"}
+    return {
+        "metadata": {"name": "hub", "managedFields": [entry] if writer else [], **meta},
+        "spec": {"replicas": 1},
+    }
+
+
+def autoscaler(kind: str = "Deployment", name: str = "hub") -> dict[str, Any]:
+    return {"metadata": {"name": "grows"}, "spec": {"scaleTargetRef": {"kind": kind, "name": name}}}
+
+
+@pytest.mark.parametrize(
+    ("deployment", "autoscalers", "rule", "line"),
+    [
+        (404, [], SLEEP, "missing: no Deployment jupyter/hub, whose replicas it writes; name another one"),
+        (DENIED, [], SLEEP, "note: Deployment jupyter/hub cannot be read: you need the right to get deployments"),
+        (
+            chart(ownerReferences=[reference("Cluster", "main")]),
+            [],
+            KEPT_SLEEP,
+            "missing: Cluster main owns Deployment jupyter/hub, and its operator writes the replicas: it does not",
+        ),
+        (chart(), [autoscaler()], KEPT_SLEEP, "missing: HorizontalPodAutoscaler grows scales Deployment jupyter/hub"),
+        (
+            chart("argocd-controller"),
+            [],
+            SLEEP,
+            "note: argocd-controller writes spec.replicas of Deployment jupyter/hub",
+        ),
+    ],
+)
+def test_an_object_that_cannot_sleep_is_told(deployment: Any, autoscalers: list[Any], rule: str, line: str) -> None:
+    answers: dict[str, Any] = {HPAS: {"items": autoscalers}, **({} if deployment == 404 else {LOADER: deployment})}
+
+    assert findings(TeamsCluster([pod()], **answers), wants(rule))["sleep of hub"].startswith(line)
+
+
+@pytest.mark.parametrize("writer", ["helm", "ebbtide-workloads", ""])
+def test_a_chart_that_sleeps_beside_other_autoscalers_has_no_finding(writer: str) -> None:
+    others = [autoscaler("StatefulSet"), autoscaler(name="web")]
+    answers: dict[str, Any] = {LOADER: chart(writer), HPAS: {"items": others}}
+
+    assert "sleep of hub" not in findings(TeamsCluster([pod()], **answers), wants(KEPT_SLEEP))
+
+
+@pytest.mark.parametrize(("pods", "asleep"), [([], 0), ([pod()], 1)])
+def test_a_chart_that_sleeps_now_lacks_no_pods(pods: list[Any], asleep: int) -> None:
+    rule = SLEEP.replace("replicas: 1", "replicas: 2").replace("when:", f"replicas: {asleep}, when:")
+    answers: dict[str, Any] = {LOADER: {**chart(), "spec": {"replicas": asleep}}, HPAS: {"items": []}}
+    found = findings(TeamsCluster(pods, **answers), wants(rule))
+
+    assert not [text for text in found.values() if text.startswith("missing")]
+    assert "size of hub" not in found
+    awake = findings(TeamsCluster(pods, **{**answers, LOADER: {**chart(), "spec": {"replicas": 2}}}), wants(rule))
+    assert "size of hub" in awake or awake["rule hub"].startswith("missing: no pod in jupyter")
+
+
+def test_a_rule_whose_pods_are_of_another_object_than_it_scales_is_told() -> None:
+    rule = SLEEP.replace("name: hub", "name: web")
+    answers: dict[str, Any] = {LOADER.replace("hub", "web"): chart(), HPAS: DENIED}
+    cluster = TeamsCluster([pod()], **answers)
+
+    assert "pods of Deployment jupyter/hub, and sleep writes" in str(_sleep_findings(cluster, wants(rule)))
+    assert "you need the right to list horizontalpodautoscalers" in str(_sleep_findings(cluster, wants(rule)))
+
+
+def _sleep_findings(cluster: TeamsCluster, stack_wants: Wants) -> list[str]:
+    facts, adopted = facts_of(cluster, {}, ()), adopted_facts(cluster, stack_wants.adopted)
+    found = findings_of(Probed(facts=facts, wants=stack_wants, clock_ahead=None, adopted=adopted))
+    return [one.said for one in found if one.what == "sleep of hub"]

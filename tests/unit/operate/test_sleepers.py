@@ -18,6 +18,7 @@ from ebbtide.operate.sleepers import (
     SleeperRow,
     ending_targets,
     explain_sleeper,
+    kept_targets,
     left_asleep,
     named_targets,
     sleeper_rows,
@@ -175,6 +176,45 @@ def test_what_sleeps_no_more_is_released_beside_a_running_controller_once_it_is_
         next(release(awake, "ebbtide", [target]))  # pyright: ignore[reportArgumentType] - as above
 
 
+def test_a_chart_whose_number_a_policy_keeps_is_not_released_while_it_sleeps_whoever_owns_the_number() -> None:
+    chart = replace(HUB, kind="Deployment", never=True, adopted=True, kept=True, name="notebooks", object_name="hub")
+    config = replace(CONFIG, sleepers=(chart,))
+    targets = sleeper_targets(config)
+    for writer in ("helm", "ebbtide-workloads"):
+        api: Any = Apps("ebbtide-workloads-a", hub=deployment("hub", 0, writer))
+        (refused,) = release(api, "ebbtide", targets, ending_targets(config), kept_targets(config))
+        assert (refused.done, refused.target.name, api.patched) == (False, "notebooks", [])
+        assert "no pods" in refused.detail
+    api = Apps("ebbtide-workloads-a", hub=deployment("hub", 2, "helm"))
+    (released,) = release(api, "ebbtide", targets, ending_targets(config), kept_targets(config))
+    assert released.done
+    assert kept_targets(replace(config, sleepers=(replace(chart, kept=False),))) == []
+
+
+def test_a_rule_with_another_name_than_its_object_has_the_objects_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    chart = replace(HUB, adopted=True, name="notebooks", object_name="hub")
+    report = {
+        "kind": "StatefulSet",
+        "namespace": "ebbtide",
+        "name": "hub",
+        "state": "asleep",
+        "why": "outside-business-hours",
+    }
+    reports(monkeypatch, [{**report, "replicas": 0}])
+    api: Any = Api()
+    rows, _ = sleeper_rows(api, replace(CONFIG, sleepers=(chart,)), "UTC")
+
+    assert [(row.name, row.state, row.pods) for row in rows] == [("notebooks", "asleep", "0 of 2")]
+
+
+def test_what_is_left_asleep_is_looked_for_beside_charts_that_sleep() -> None:
+    api: Any = Apps(hub=deployment("hub"))
+    chart = replace(HUB, adopted=True, namespace="hidden")
+    _, unread = left_asleep(api, controller_config(budgets=()), replace(CONFIG, sleepers=(chart,)), "ebbtide")
+
+    assert [line.partition(":")[0] for line in unread] == ["deployments of hidden", "statefulsets of hidden"]
+
+
 def test_an_unknown_name_is_refused_with_those_that_exist() -> None:
     with pytest.raises(CannotOperate, match=r"board.*there are: hub"):
         named_targets(sleeper_targets(CONFIG), ["board"], "workload")
@@ -207,6 +247,7 @@ def test_every_reason_has_words() -> None:
         for use in Use:
             reasons.add(decide_replicas(replace(state, use=use), idler, sleep_at(now, idler, OFFICE)).reason)
         reasons.add(decide_replicas(replace(state, ours=wake), ending, sleep_at(now, ending, OFFICE)).reason)
+        reasons.add(decide_replicas(replace(state, blind="HTTP 403"), night, sleep_at(now, night, OFFICE)).reason)
 
     assert reasons <= {*REASONS}
-    assert len(reasons) == 21
+    assert len(reasons) == 22

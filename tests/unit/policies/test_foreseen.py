@@ -78,6 +78,15 @@ CASES: dict[str, tuple[Mapping[str, object], Mapping[str, object], set[str]]] = 
     ),
     "a helper without a version": ({"pod": {"containers": [HELPER]}}, {}, {"EB031"}),
     "one adopted pod": ({}, rule(category="flexible", replicas=1), {"EB019"}),
+    "one adopted pod that sleeps": (
+        {},
+        rule(
+            category="flexible",
+            replicas=1,
+            sleep={"when": "outsideBusinessHours", "scale": {"kind": "Deployment", "name": "hub"}},
+        ),
+        set(),
+    ),
     "one adopted pod without a scale": ({}, rule(category="flexible", pods=1), {"EB019"}),
     "one adopted pod that stays": ({}, rule(category="fixed", replicas=1), set()),
     "one adopted worker": ({}, rule(category="worker", usually=1), set()),

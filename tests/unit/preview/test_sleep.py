@@ -127,3 +127,49 @@ def test_a_sleep_that_only_changes_or_whose_workload_goes_ends_without_a_word() 
     assert dangers(sleeping_stack(notes=AWAKE), sleeping_stack()) == []
     assert dangers(sleeping_stack(notes=NEVER), sleeping_stack(notes=NEVER)) == []
     assert dangers(sleeping_stack(notes=NEVER), sleeping_stack()) == []
+
+
+# --- charts -----------------------------------------------------------------------------------------------------------
+
+CHART = "sleep: { when: outsideBusinessHours, scale: { kind: Deployment, name: hub } }"
+
+
+def chart_stack(sleep: str = CHART, *, name: str = "notebooks") -> StackSettings:
+    size = "namespace: jupyter, selector: { app: hub }, category: flexible, replicas: 2, cpu: 3, memory: 8Gi"
+    rules = f"  {name}: {{ {size}{sleep and f', {sleep}'} }}" if name else "  {}"
+    text = shortest(more=f'ebbtide:cluster: {{ version: "1.36" }}\nebbtide:adopted:\n{rules}')
+    return stack_of_text(text, stack="acme", file="Pulumi.acme.yaml")
+
+
+def test_a_chart_that_sleeps_is_in_the_coming_nights_and_their_saving() -> None:
+    line, saving = sleep_lines(chart_stack(), NOON)
+
+    assert line == "notebooks sleeps from Mon 30 Nov 18:00 to Tue 1 Dec 07:45 with 0 of 2 pods"
+    assert "node-hours of flexible a month" in saving
+    assert [*sleep_lines(chart_stack(""), NOON)] == []
+    changes = [*night_changes(chart_stack(""), chart_stack(), NOON, 14)]
+    assert [line.partition(":")[0] for line in changes] == ["sleep of notebooks"]
+
+
+def test_the_two_steps_of_a_charts_removal_name_the_next_one() -> None:
+    never = chart_stack(CHART.replace("outsideBusinessHours", "never"))
+    (first,) = dangers(chart_stack(), never)
+    (second,) = dangers(never, chart_stack(""))
+
+    assert (first.severity, second.severity) == (Severity.NOTE, Severity.NOTE)
+    assert "ebbtide release notebooks" in first.remedy
+    assert "conflict" not in first.impact, "no update contains the object of a chart"
+    assert "ebbtide release notebooks before this update" in second.remedy
+    assert dangers(never, never) == dangers(never, chart_stack()) == []
+
+
+@pytest.mark.parametrize(
+    "after", [chart_stack(""), chart_stack(name=""), chart_stack(CHART.replace("name: hub", "name: proxy"))]
+)
+def test_a_chart_that_loses_its_sleep_its_rule_or_its_object_without_the_first_step_may_stay_asleep(
+    after: StackSettings,
+) -> None:
+    (danger,) = dangers(chart_stack(), after)
+
+    assert (danger.severity, danger.subjects) == (Severity.WARNING, ("notebooks",))
+    assert "stays at 0 of 2 pods" in danger.impact

@@ -1,5 +1,7 @@
 """The ownership table of a recording."""
 
+import pytest
+
 from components.ownership import KINDS_OF_FIELD
 from ebbtide.recording.ownership import KEPT, OwnershipRow, ownership_rows
 from ebbtide.recording.resources import Resource
@@ -36,6 +38,16 @@ def test_a_charts_budget_is_the_controllers_though_pulumi_does_not_declare_it() 
             object="PodDisruptionBudget team/api-pdb", field="spec.maxUnavailable", owner="controller", initial="-"
         ),
     )
+
+
+@pytest.mark.parametrize(("when", "rows"), [("outsideBusinessHours", 1), ("never", 0)])
+def test_the_number_of_a_chart_that_sleeps_is_the_workload_controllers(when: str, rows: int) -> None:
+    sleep = {"when": when, "scale": {"kind": "StatefulSet", "name": "label-studio"}}
+    rules = stack_with(labels={"selector": {"app": "labels"}, "sleep": sleep}).adopted
+
+    assert [(row.object, row.field, row.owner) for row in ownership_rows([], rules)] == rows * [
+        ("StatefulSet team/label-studio", "spec.replicas", "workload-controller")
+    ]
 
 
 def test_a_field_that_nobody_is_named_for_is_shown_all_the_same() -> None:

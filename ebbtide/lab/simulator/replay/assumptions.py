@@ -172,9 +172,10 @@ def _disk_sentences(settings: StackSettings) -> Iterator[str]:
 def _adopted_sentences(settings: StackSettings) -> Iterator[str]:
     rules = settings.adopted.items()
     if rules:
+        asleep = ", except while they sleep," if any(rule.sleep for _, rule in rules) else ""
         yield (
-            f"Adopted pods ({', '.join(f'{name} {rule.count}' for name, rule in rules)}) run all the time and are "
-            "never deployed. All strategies place them by their category and give them a budget."
+            f"Adopted pods ({', '.join(f'{name} {rule.count}' for name, rule in rules)}) run all the time{asleep} and "
+            "are never deployed. All strategies place them by their category and give them a budget."
         )
     if workers := [name for name, rule in rules if rule.category is Category.WORKER and rule.count]:
         yield (
@@ -184,7 +185,7 @@ def _adopted_sentences(settings: StackSettings) -> Iterator[str]:
 
 
 def _sleep_sentences(settings: StackSettings) -> Iterator[str]:
-    sleeping = {name: spec.sleep.when for name, spec in settings.all_workloads.items() if spec.sleep}
+    sleeping = {name: sleep.when for name, sleep in settings.sleeps.items()}
     if by_clock := [name for name, when in sleeping.items() if when is SleepWhen.OUTSIDE_HOURS]:
         yield (
             f"{', '.join(by_clock)}: asleep by the workload controller's own calendar in all strategies but "

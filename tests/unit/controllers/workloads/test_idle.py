@@ -320,6 +320,31 @@ def test_pods_that_cannot_be_read_are_not_known_to_be_idle() -> None:
     assert meter.read(1, NOW) == Activity(Use.UNKNOWN, "the server is away")
 
 
+@pytest.mark.parametrize(
+    ("policy", "query"),
+    [
+        (POLICY, ("/api/v1/namespaces/ebbtide/pods", "ebbtide.dev/workload=hub")),
+        (
+            replace(POLICY, namespace="jupyter", adopted=True, object_name="hub-0", selector="app in (hub)"),
+            ("/api/v1/namespaces/jupyter/pods", "app in (hub)"),
+        ),
+    ],
+    ids=["own", "chart"],
+)
+def test_the_pods_of_a_chart_are_those_that_its_rule_selects(policy: SleepPolicy, query: tuple[str, str]) -> None:
+    class Api:
+        def __init__(self) -> None:
+            self.queries = list[tuple[str, str]]()
+
+        def get(self, path: str, labelSelector: str) -> dict[str, Any]:  # noqa: N803 - the API's word
+            self.queries.append((path, labelSelector))
+            return {"items": []}
+
+    api = Api()
+    assert UseMeter(cast("KubeApi", api), policy, Prometheus("http://127.0.0.1:9")).read(1, NOW).use is Use.RECENT
+    assert api.queries == [query]
+
+
 def test_idleness_is_measured_again_at_once_because_pods_may_have_been_replaced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

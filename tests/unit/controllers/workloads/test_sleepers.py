@@ -13,7 +13,7 @@ from controllers.ports import Outcome
 from controllers.workloads.loop import ReconcileResult
 from controllers.workloads.sleep.calendar import SleepNow, sleep_at
 from controllers.workloads.sleep.idle import Activity, Use
-from controllers.workloads.sleep.scales import ObservedScale, Sleeper, observed
+from controllers.workloads.sleep.scales import ObservedScale, ScaleTarget, Sleeper, observed, scale_target
 from controllers.workloads.sleep.use import UseMeter
 from ebbtide.vocabulary.documents import UnreadableConfig, dump, load
 from ebbtide.vocabulary.labels import KEEP_UNTIL, PAUSED, SLEEP_UNTIL, WAKE_UNTIL, WORKLOADS
@@ -131,17 +131,32 @@ class Scene:
 
     def __init__(self, policy: SleepPolicy = POLICY) -> None:
         self.policy, self.cache, self.version, self.meter = policy, Cache(), 1, Metered()
+        self.autoscalers = Cache()
         self.sleeper = self.started()
 
     def started(self) -> Sleeper:
         """A process that remembers nothing."""
-        return Sleeper(self.policy, OFFICE, cast("KubeCache[ObservedScale]", self.cache), cast("UseMeter", self.meter))
+        cache, meter = cast("KubeCache[ObservedScale]", self.cache), cast("UseMeter", self.meter)
+        autoscalers = cast("KubeCache[ScaleTarget]", self.autoscalers) if self.policy.adopted else None
+        return Sleeper(self.policy, OFFICE, cache, meter, autoscalers)
 
     def is_now(
-        self, replicas: int, *, writer: str = WORKLOADS, written: str = "2026-01-02T00:00:00Z", **annotations: str
+        self,
+        replicas: int,
+        *,
+        writer: str = WORKLOADS,
+        written: str = "2026-01-02T00:00:00Z",
+        through: str = "",
+        owner: str = "",
+        **annotations: str,
     ) -> None:
         self.version += 1
-        self.cache.kept = {"hub": observed(stateful_set(replicas, writer, self.version, annotations, written))}
+        item = stateful_set(replicas, writer, self.version, annotations, written)
+        if through:
+            item["metadata"]["managedFields"][-1]["subresource"] = through
+        if owner:
+            item["metadata"]["ownerReferences"] = [{"kind": "Cluster", "name": owner}]
+        self.cache.kept = {"hub": observed(item)}
 
     def look(self, now: datetime, doubt: Doubt = TRUST) -> ReconcileResult:
         return self.sleeper.reconcile(now, doubt)
@@ -429,6 +444,136 @@ def test_a_sleep_that_ends_says_what_is_next(ending: Scene) -> None:
 def test_a_paused_workload_is_not_woken_at_the_end_of_its_sleep(ending: Scene) -> None:
     ending.is_now(0, **{PAUSED: "disk full"})
     assert ending.decides(DAY) == (None, "paused-by-an-operator")
+
+
+# --- objects of charts ------------------------------------------------------------------------------------------------
+
+ADOPTED = replace(POLICY, adopted=True)
+KEPT = replace(ADOPTED, kept=True)
+
+
+@pytest.fixture
+def chart() -> Scene:
+    return Scene(ADOPTED)
+
+
+@pytest.fixture
+def kept() -> Scene:
+    return Scene(KEPT)
+
+
+@pytest.mark.parametrize(
+    "writer", ["helm", ARGO, "kubectl-client-side-apply", "pulumi-kubernetes-1a2b", "agreeing-by-day"]
+)
+def test_a_charts_number_is_taken_over_at_the_closing_and_rises_at_the_opening(writer: str, chart: Scene) -> None:
+    chart.is_now(2, writer=writer, written="2026-01-05T15:00:00Z")
+    assert chart.decides(at(18, 59)) == (None, "business-hours")
+    assert chart.decides(at(19)) == (0, "outside-business-hours")
+    chart.is_now(1, writer=writer, written="2026-01-05T15:00:00Z")
+    assert chart.decides(DAY + timedelta(hours=6)) == (None, "another-writer-of-replicas")
+    assert chart.decides(at(7, 45, day=6)) == (2, "before-business-hours")
+
+
+def test_an_owner_that_writes_again_has_its_number_until_the_calendars_next_change(chart: Scene) -> None:
+    chart.is_now(2, writer=ARGO, written="2026-01-05T19:00:00Z")
+    for now in (at(19, 1), at(3, day=6)):
+        assert chart.decides(now) == (None, "another-writer-of-replicas")
+        assert "sleep.scale.replicas: kept keeps them" in chart.look(now).note
+    assert chart.decides(at(19, day=6)) == (0, "outside-business-hours")
+    chart.is_now(0, writer=ARGO, written="2026-01-05T07:45:00Z")
+    assert chart.decides(DAY) == (None, "another-writer-of-replicas")
+    assert chart.decides(at(19)) == (None, "outside-business-hours")
+    assert chart.decides(at(7, 45, day=6)) == (2, "before-business-hours")
+
+
+def test_while_clocks_disagree_a_chart_is_taken_over_when_all_of_them_have_passed_the_change(chart: Scene) -> None:
+    chart.is_now(1, writer=ARGO, written="2026-01-05T03:00:00Z")
+    assert chart.decides(at(7, 44), BEHIND) == (None, "another-writer-of-replicas")
+    assert chart.decides(at(7, 45), BEHIND)[0] == 2
+
+
+def test_a_person_who_scales_a_chart_does_not_hold_the_controller(chart: Scene) -> None:
+    chart.is_now(2, writer="kubectl", through="scale", written="2026-01-05T19:30:00Z")
+    assert chart.decides(at(20)) == (0, "outside-business-hours")
+
+
+@pytest.mark.parametrize("written", ["2026-01-05T02:00:00Z", "2026-01-05T10:00:00Z", ""])
+def test_a_kept_number_is_the_controllers_whoever_its_owner_is(written: str, kept: Scene) -> None:
+    """At each write the owner takes the field, and the policy keeps the number."""
+    kept.is_now(0, writer=ARGO, written=written)
+    assert kept.decides(NIGHT) == (None, "outside-business-hours")
+    assert kept.decides(DAY) == (2, "business-hours")
+    kept.is_now(2, writer=ARGO, written=written)
+    assert kept.decides(NIGHT) == (0, "outside-business-hours")
+    assert not kept.look(NIGHT).note
+
+
+def test_a_write_through_scale_holds_a_kept_number_too(kept: Scene) -> None:
+    kept.is_now(2, writer=DOWNSCALER, through="scale", written="2026-01-05T02:00:00Z")
+    assert kept.decides(NIGHT) == (None, "another-writer-of-replicas")
+    assert "kept keeps them" not in kept.look(NIGHT).note
+
+
+def test_the_end_of_a_sleep_wakes_what_the_policy_kept_at_its_zero_and_no_owners_zero() -> None:
+    ends = Scene(replace(KEPT, never=True))
+    ends.is_now(0, writer="helm", written="2026-01-05T02:00:00Z")
+    assert ends.decides(NIGHT) == (2, "never-sleeps")
+    assert ends.look(NIGHT).report["activity"] == "ebbtide release hub, then remove its key sleep"
+    ends.is_now(0, writer=DOWNSCALER, through="scale", written="2026-01-05T02:00:00Z")
+    assert ends.decides(NIGHT) == (None, "never-sleeps")
+    owners = Scene(replace(ADOPTED, never=True))
+    owners.is_now(0, writer="helm", written="2026-01-05T02:00:00Z")
+    assert owners.decides(NIGHT) == (None, "never-sleeps")
+
+
+@pytest.mark.parametrize("policy", [ADOPTED, KEPT], ids=["chart", "kept"])
+def test_what_an_autoscaler_scales_is_never_lowered_and_wakes_if_it_slept(policy: SleepPolicy) -> None:
+    scene = Scene(policy)
+    target = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "hub"}
+    scene.autoscalers.kept = {"grows": scale_target({"spec": {"scaleTargetRef": target}})}
+    scene.is_now(2)
+    assert scene.decides(NIGHT) == (None, "scaled-by-an-autoscaler")
+    assert "HorizontalPodAutoscaler grows scales it" in scene.look(NIGHT).note
+    scene.is_now(0)
+    assert scene.decides(NIGHT) == (2, "scaled-by-an-autoscaler")
+    scene.is_now(0, **{SLEEP_UNTIL: UNTIL["later"]})
+    assert scene.decides(DAY)[0] == 2
+    scene.is_now(0, writer="agreeing-by-day", written="2026-01-05T02:00:00Z")
+    assert scene.decides(NIGHT) == (2, "scaled-by-an-autoscaler")
+    scene.autoscalers.kept = {"others": ScaleTarget("Deployment", "hub"), "more": ScaleTarget("StatefulSet", "web")}
+    scene.is_now(2)
+    assert scene.decides(NIGHT) == (0, "outside-business-hours")
+
+
+@pytest.mark.parametrize("policy", [ADOPTED, KEPT], ids=["chart", "kept"])
+def test_what_an_operator_owns_is_never_lowered_and_its_number_is_the_operators(policy: SleepPolicy) -> None:
+    scene = Scene(policy)
+    for replicas in (0, 2):
+        scene.is_now(replicas, writer="manager", owner="main")
+        for now in (NIGHT, DAY):
+            assert scene.decides(now) == (None, "owned-by-an-operator")
+            assert "Cluster main owns it" in scene.look(now).note
+    scene.is_now(0, owner="main")
+    assert scene.decides(NIGHT) == (2, "owned-by-an-operator")
+
+
+def test_without_sight_of_autoscalers_it_wakes_and_lowers_nothing(chart: Scene) -> None:
+    chart.autoscalers.why = "HTTP 403"
+    chart.is_now(2)
+    assert chart.decides(NIGHT) == (None, "autoscalers-unknown")
+    assert "HTTP 403" in chart.look(NIGHT).note
+    chart.is_now(0)
+    assert chart.decides(NIGHT) == (None, "outside-business-hours")
+    assert chart.decides(DAY) == (2, "business-hours")
+
+
+def test_a_rule_with_another_name_than_its_object_writes_the_object() -> None:
+    scene = Scene(replace(ADOPTED, name="notebooks", object_name="hub"))
+    scene.is_now(2)
+    verdict = scene.look(NIGHT)
+    assert verdict.write is not None
+    assert verdict.write.path.endswith("/statefulsets/hub/scale")
+    assert verdict.write.body["metadata"]["name"] == verdict.report["name"] == "hub"
 
 
 @pytest.mark.parametrize("outcome", [Outcome.DONE, Outcome.REFUSED])

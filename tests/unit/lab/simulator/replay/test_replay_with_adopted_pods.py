@@ -139,3 +139,16 @@ def test_an_adopted_pool_is_replayed_like_a_pool_of_the_stack() -> None:
     ours = replay(a_stack({"train": own}, {}), TRACE, options)
     assert theirs.strategies == ours.strategies
     assert theirs.assumptions == ours.assumptions
+
+
+def test_a_chart_that_sleeps_needs_no_node_at_night() -> None:
+    sleep = {"when": "outsideBusinessHours", "scale": {"kind": "Deployment", "name": "web"}}
+    options = ReplayOptions(days=2, start=MONDAY, strategies=(Strategy.FIXED_FLEXIBLE,))
+    awake, asleep = (
+        replay(stack(web=a_rule("flexible", replicas=2, **keys)), TRACE, options) for keys in ({}, {"sleep": sleep})
+    )
+
+    hours = [it.strategies[Strategy.FIXED_FLEXIBLE].node_hours for it in (awake, asleep)]
+    assert hours[1] < hours[0] - 10
+    assert any(sentence.startswith("web: asleep by the workload") for sentence in asleep.assumptions)
+    assert "Adopted pods (web 2) run all the time, except while they sleep," in " ".join(asleep.assumptions)
