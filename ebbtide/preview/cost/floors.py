@@ -18,7 +18,6 @@ from ebbtide.settings.capacity.placed import PlacedPod
 from ebbtide.settings.capacity.process_documents import floors_of, sleepers_of
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.never_asleep import awake_spans
-from ebbtide.settings.sections.adopted import AdoptedWorkload
 from ebbtide.settings.sections.ray import RayPod
 from ebbtide.settings.sections.serving.services import ServedWorkload
 from ebbtide.settings.sections.workers import WorkerSettings
@@ -67,8 +66,6 @@ class Calendar:
 
     def floor(self, pod: PlacedPod) -> Floor:
         match pod.pod:
-            case AdoptedWorkload():
-                return Floor(pod.pod.replicas)
             case WorkloadSettings() if pod.name in self._planned:
                 policy = self._planned[pod.name]
                 return Floor(policy.least, tuple(self._of_service(policy)))

@@ -8,6 +8,7 @@ import pytest
 from ebbtide.preview.cost.monthly import GroupCost, group_costs
 from ebbtide.preview.cost.shares import service_costs
 from ebbtide.prices import instance_type, usable
+from ebbtide.settings.capacity.process_documents import sleepers_of
 from tests.builders.settings import loaded, shortest
 
 DAY = date(2026, 6, 1)
@@ -74,6 +75,16 @@ def test_a_service_asleep_overnight_counts_only_while_its_calendar_keeps_it_awak
     share = WORKDAYS * (10 + lead) / HOURS
 
     assert bill["flexible"].usd_always == pytest.approx(0.8064 * 730 * share)
+
+
+def test_a_chart_that_sleeps_counts_only_while_its_calendar_keeps_it_awake(tmp_path: Path) -> None:
+    rule = "namespace: notebooks, selector: { app: hub }, category: flexible, replicas: 1, cpu: 1, memory: 2Gi"
+    sleep = "sleep: { when: outsideBusinessHours, scale: { kind: Deployment, name: hub } }"
+    more = f"ebbtide:adopted: {{ hub: {{ {rule}, {sleep} }} }}"
+    (policy,) = sleepers_of(loaded(shortest(more=more), tmp_path))
+    share = WORKDAYS * (10 + policy.lead.total_seconds() / 3600) / HOURS
+
+    assert always(more, tmp_path)["flexible"].usd_always == pytest.approx(0.8064 * 730 * share)
 
 
 def test_a_floor_of_the_calendar_raises_the_pods_of_a_service_and_its_share(tmp_path: Path) -> None:
