@@ -96,7 +96,7 @@ def test_drift_that_only_the_provider_sees_is_named() -> None:
 
 def test_the_engines_indices_of_a_changed_list_do_not_repeat_its_entries() -> None:
     before, after = ({"env": [{"name": name, "value": name} for name in names]} for names in ("abc", "ac"))
-    detailed = dict.fromkeys(["env[1].name", "env[1].value", "env[2]", "env[0].value", "spec.nodeName"], {})
+    detailed = dict.fromkeys(["env[1].name", "env[1].value", "env[2]", "env[0].value", "spec.nodeName"])
 
     (found,) = changes(step("update", before=before, after=after, detailedDiff=detailed))
 
