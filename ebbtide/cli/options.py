@@ -72,12 +72,31 @@ def trace_reading(
     days: int | None,
     timezone: str | None,
     queues: Sequence[str] | None,
+    where: Sequence[str] | None,
 ) -> "Reading":
     """Build the `Reading` from the options of every command that reads a trace. Raises `typer.BadParameter`."""
     from ebbtide.lab.simulator.trace.jobs import Reading
 
-    names = _queue_names(queues)
-    return Reading(columns=columns or {}, since=since, days=days, timezone=timezone, queue_names=names)
+    return Reading(
+        columns=columns or {},
+        where=_values_of_columns(where),
+        since=since,
+        days=days,
+        timezone=timezone,
+        queue_names=_queue_names(queues),
+    )
+
+
+def _values_of_columns(texts: Sequence[str] | None) -> dict[str, tuple[str, ...]]:
+    values: dict[str, tuple[str, ...]] = {}
+    for text in texts or ():
+        column, equals, value = text.partition("=")
+        if not column or not equals:
+            raise typer.BadParameter(
+                f"wanted COLUMN=VALUE, found {text!r} (for example customer=acme)", param_hint="--where"
+            )
+        values[column] = (*values.get(column, ()), value)
+    return values
 
 
 def _queue_names(texts: Sequence[str] | None) -> dict[str, str]:
@@ -102,6 +121,14 @@ Columns = Annotated[
     dict[str, str] | None,
     typer.Option(
         parser=_columns, metavar="FIELD=NAME,…", help="Columns of the trace that have other names than usual."
+    ),
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        metavar="COLUMN=VALUE",
+        help="Read only rows of the trace with this value; may be repeated, with more values or columns.",
     ),
 ]
 Since = Annotated[

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ebbtide.cli.console import read_with_bar
-from ebbtide.cli.options import TRACE_HELP, Columns, Queues, Since, Timezone, trace_reading
+from ebbtide.cli.options import TRACE_HELP, Columns, Queues, Since, Timezone, Where, trace_reading
 from ebbtide.preview.document import PreviewDocument, StackVerdict
 from ebbtide.preview.page import PageRequest, preview
 from ebbtide.preview.plan import EnginePlan, PlanUnusable, read_plan
@@ -66,6 +66,7 @@ def preview_command(
     days: Annotated[int | None, typer.Option(metavar="N", min=1, help=_DAYS_HELP)] = None,
     since: Since = None,
     columns: Columns = None,
+    where: Where = None,
     timezone: Timezone = None,
     queues: Queues = None,
     full: Annotated[bool, typer.Option("--full", help="Show everything instead of the short text.")] = False,
@@ -74,10 +75,12 @@ def preview_command(
     names = _stack_names(stacks or [], all_=all_)
     problems: list[str] = []
     replay = None
-    if simulate is not None or any((columns, since, days, timezone, queues)):
-        reading = trace_reading(columns, since, days, timezone, queues)
+    if simulate is not None or any((columns, where, since, days, timezone, queues)):
+        reading = trace_reading(columns, since, days, timezone, queues, where)
         if simulate is None:
-            raise typer.BadParameter("--days, --from, --columns, --timezone and --queues: wanted --trace TRACE too")
+            raise typer.BadParameter(
+                "--days, --from, --columns, --where, --timezone and --queues: wanted --trace TRACE too"
+            )
         replay = _replay(simulate, reading, names, problems)
     request = PageRequest(
         now=datetime.now(UTC),

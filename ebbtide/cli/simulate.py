@@ -28,6 +28,7 @@ from ebbtide.cli.options import (
     Service,
     Since,
     Timezone,
+    Where,
     duration_option,
     time_option,
     trace_reading,
@@ -82,6 +83,7 @@ def simulate(
     days: Days = None,
     since: Since = None,
     columns: Columns = None,
+    where: Where = None,
     timezone: Timezone = None,
     max_job: MaxJob = None,
     queues: Queues = None,
@@ -148,6 +150,7 @@ def simulate(
             "--suggest": suggest,
             "--from": since,
             "--columns": columns,
+            "--where": where,
             "--timezone": timezone,
         }
         request = ServiceRequest(
@@ -170,9 +173,9 @@ def simulate(
         raise typer.BadParameter(
             "--queue, --requests-per-second, --at-once and --day are for --service (for example --service embedder)"
         )
-    reading = trace_reading(columns, since, days, timezone, queues)
+    reading = trace_reading(columns, since, days, timezone, queues, where)
     if describe is not None:
-        like = _only_described(stacks or [], trace or queues, report, suggest)
+        like = _only_described(stacks or [], trace or queues, report)
         _describe(describe, longest, like, _Outputs(suggest, json_file), reading)
         return
     names = _replayable(stacks or [], trace, shift or [], suggest)
@@ -216,17 +219,13 @@ def _failures(spot: float, missed: float, failed: float, slow: float, pull: time
         raise typer.BadParameter(f"--{str(error).replace('_', '-', 1)}") from None
 
 
-def _only_described(
-    stacks: Sequence[str], replayed: str | list[str] | None, report: Path | None, suggest: Path | None
-) -> str | None:
-    """Return the stack whose services and hours a suggestion keeps, if one is named."""
+def _only_described(stacks: Sequence[str], replayed: str | list[str] | None, report: Path | None) -> str | None:
+    """Return the stack whose zone the hours have, and whose services a suggestion keeps, if one is named."""
     if replayed or report is not None or len(stacks) > 1:
         raise typer.BadParameter(
-            "--describe is about a trace: no --trace, --queues or --report, and a stack only for --suggest "
-            "(for example: ebbtide simulate --describe openb2023-a)"
+            "--describe is about a trace: no --trace, --queues or --report, and at most one stack, for its time zone "
+            "and --suggest (for example: ebbtide simulate --describe openb2023-a)"
         )
-    if stacks and suggest is None:
-        raise typer.BadParameter("with --describe, STACK is only for --suggest (for example: --suggest my.yaml)")
     return stacks[0] if stacks else None
 
 
@@ -259,8 +258,8 @@ def _describe(trace: str, longest_s: float | None, like: str | None, outputs: _O
     from ebbtide.lab.advice.described_load import described_load  # which no replay needs
 
     try:
-        if like is not None:
-            reading = replace(reading, zone=load_stack(like).business_hours.timezone)
+        zone = load_stack(like).business_hours.timezone if like is not None else reading.timezone or reading.zone
+        reading = replace(reading, zone=zone)
         described = described_load(trace, longest_s, outputs.main, like, read=lambda name: read_with_bar(name, reading))
     except (StackInvalid, ReplayError, TraceError) as error:
         fail(error)

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from ebbtide.cli.console import fail, finish, progress_replays, read_with_bar, write
-from ebbtide.cli.options import Columns, Days, JsonFile, MaxJob, Queues, Since, Timezone, trace_reading
+from ebbtide.cli.options import Columns, Days, JsonFile, MaxJob, Queues, Since, Timezone, Where, trace_reading
 from ebbtide.jobs import __version__
 from ebbtide.lab.report.pages.sweep import render_sweep
 from ebbtide.lab.simulator.replay import ReplayOptions
@@ -68,6 +68,7 @@ def sweep(
     days: Days = None,
     since: Since = None,
     columns: Columns = None,
+    where: Where = None,
     timezone: Timezone = None,
     max_job: MaxJob = None,
     queues: Queues = None,
@@ -98,7 +99,7 @@ def sweep(
             seeds=tuple(dict.fromkeys(number for numbers in seed_ranges for number in numbers)),
             objective=objective,
             strategy=strategy,
-            reading=trace_reading(columns, since, days, timezone, queues),
+            reading=trace_reading(columns, since, days, timezone, queues, where),
             read=read_with_bar,
             options=ReplayOptions(days=days, max_job_s=None if max_job is None else max_job.total_seconds()),
         ),

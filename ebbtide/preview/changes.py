@@ -9,26 +9,20 @@ input that forces replacement is replaced too, and so is one with `deleted_with`
 pkg/resource/deploy/step_generator.go).
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from dataclasses import replace
 
-from ebbtide.preview.document import ChangeKind, FieldChange, ResourceChange
+from ebbtide.preview.document import ChangeKind, ResourceChange
+from ebbtide.preview.fields import changed_fields
 from ebbtide.preview.replacing import forcing_paths, goes_first, mutable_kinds, replacing_paths
 from ebbtide.recording.answers import identifier
-from ebbtide.recording.resources import MASK, Resource, is_part, masked_inputs, short_type
+from ebbtide.recording.resources import Resource, is_part, short_type
 from ebbtide.recording.values import value_at
-from ebbtide.settings.file.problems import show
 
 FOLLOWS = " follows "
 """In a reason, between a path and the replaced resource that it names."""
 GOES_WITH = "deletedWith"
 """The engine's reason if a replacement of one resource also deletes another: a tag goes with its Auto Scaling group."""
-
-_SHOWN = 60  # characters of a value
-_LEAD = 12  # characters before the first that differs
-_LONGEST_JSON = 100_000  # characters; longer texts are not parsed as JSON
 
 
 def changes_between(before: Sequence[Resource], after: Sequence[Resource]) -> tuple[ResourceChange, ...]:
@@ -105,7 +99,7 @@ def _plain(kind: ChangeKind, resource: Resource) -> ResourceChange:
 
 
 def _change(before: Resource, after: Resource, reasons: tuple[str, ...]) -> ResourceChange | None:
-    fields = tuple(_fields(before, after))
+    fields = changed_fields(before, after)
     if not fields and not reasons:
         return None
     return replace(
@@ -151,87 +145,3 @@ def _outermost(resources: Sequence[Resource]) -> dict[str, str]:
             below.add(top.urn)
         outermost[resource.urn] = "" if top is resource else top.name
     return outermost
-
-
-@dataclass(frozen=True, slots=True)
-class _Leaf:
-    """The compared value and its display: a changed secret is a change, but shows no value."""
-
-    value: object
-    shown: object
-
-
-def _fields(before: Resource, after: Resource) -> Iterator[FieldChange]:
-    if before.inputs == after.inputs:  # true for most resources
-        return
-    old, new = _leaves_of(before), _leaves_of(after)
-    for path in sorted(old.keys() | new.keys()):
-        old_leaf, new_leaf = old.get(path), new.get(path)
-        if _ignored(path, after.ignore_changes) or (old_leaf and new_leaf and old_leaf.value == new_leaf.value):
-            continue
-        shown_before, shown_after = _shown_pair(
-            old_leaf.shown if old_leaf else None, new_leaf.shown if new_leaf else None
-        )
-        yield FieldChange(path=path, before=shown_before, after=shown_after)
-
-
-def _ignored(path: str, ignored: Sequence[str]) -> bool:
-    return any(path == prefix or path.startswith((f"{prefix}.", f"{prefix}[")) for prefix in ignored)
-
-
-def _leaves_of(resource: Resource) -> dict[str, _Leaf]:
-    is_secret = resource.inputs.get("kind") == "Secret"
-    parsed = resource if is_secret else replace(resource, inputs=_with_json_read(resource.inputs))
-    shown = dict(_leaves("", masked_inputs(parsed)))
-    return {path: _Leaf(value, shown.get(path, MASK)) for path, value in _leaves("", parsed.inputs)}
-
-
-def _with_json_read(value: Any) -> Any:
-    """Parse JSON documents in texts, such as the controller's config, so that one changed word is one changed field."""
-    if isinstance(value, Mapping):
-        return {key: _with_json_read(item) for key, item in cast("Mapping[str, Any]", value).items()}
-    if isinstance(value, list):
-        return [_with_json_read(item) for item in cast("list[Any]", value)]
-    if isinstance(value, str) and value.startswith("{") and len(value) <= _LONGEST_JSON:
-        try:
-            return json.loads(value)
-        except ValueError:
-            return value
-    return value
-
-
-def _leaves(path: str, value: Any) -> Iterator[tuple[str, object]]:
-    """Yield every scalar and every empty container with its path; null counts as absent."""
-    if isinstance(value, Mapping) and value:
-        for key, item in cast("Mapping[str, Any]", value).items():
-            yield from _leaves(_joined(path, key), item)
-    elif isinstance(value, list) and value:
-        for index, item in enumerate(cast("list[Any]", value)):
-            yield from _leaves(f"{path}[{index}]", item)
-    elif value is not None:
-        yield path, "{}" if isinstance(value, Mapping) else "[]" if isinstance(value, list) else value
-
-
-def _joined(path: str, key: str) -> str:
-    if not key.replace("-", "").replace("_", "").isalnum():
-        return f'{path}["{key}"]'
-    return f"{path}.{key}" if path else key
-
-
-def _shown_pair(before: object, after: object) -> tuple[str, str]:
-    old, new = _text(before), _text(after)
-    if old != new or not (isinstance(before, str) and isinstance(after, str)) or before == after:
-        return old, new
-    if "@" in before or "@" in after:  # may be a login: an excerpt could show its secret part
-        return f"({len(before)} characters)", f"({len(after)} characters)"
-    start = next((at for at, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), 0)
-    begin = max(0, (start or min(len(before), len(after))) - _LEAD)
-    return _text("…" + before[begin : begin + _SHOWN - 1]), _text("…" + after[begin : begin + _SHOWN - 1])
-
-
-def _text(value: object) -> str:
-    """The value without the quotes of messages; unprintable characters are escaped."""
-    if value is None:
-        return ""
-    text = show(value)
-    return text[1:-1] if isinstance(value, str) and text[:1] in "'\"" else text

@@ -39,7 +39,7 @@ class ChangeKind(StrEnum):
 class FieldChange:
     """Displayed values: short, secrets masked; "" for a missing one."""
 
-    path: str  # as the provider writes it: spec.template.spec.nodeSelector
+    path: str  # as the provider writes it, with names for indices: spec.template.spec.containers[api].image
     before: str
     after: str
 

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias, cast
 
 from ebbtide.preview.changes import FOLLOWS, GOES_WITH, changes_between
 from ebbtide.preview.document import ChangeKind, FieldChange, ResourceChange
+from ebbtide.preview.fields import inputs_differ_at
 from ebbtide.preview.replacing import goes_first
 from ebbtide.recording.record import PROJECT, SECRET, SECRET_SIGNATURE, SIGNATURE
 from ebbtide.recording.resources import Resource, short_type
@@ -188,7 +189,7 @@ def _change(steps: Sequence[Step], components: Mapping[str, Resource]) -> Resour
         type=short_type(urn.split("::")[2]),
         name=_name(urn),
         component="" if offline is None else offline.component,
-        fields=_fields(offline, steps) if kind in {ChangeKind.UPDATE, ChangeKind.REPLACE} else (),
+        fields=_fields(offline, before, after, steps) if kind in {ChangeKind.UPDATE, ChangeKind.REPLACE} else (),
         reasons=reasons,
         lowers=replacing and _old_goes_first(ops, before, after),
         urn=urn,
@@ -221,17 +222,15 @@ def _offline_view(
     return changes[0] if changes else None
 
 
-def _fields(offline: ResourceChange | None, steps: Sequence[Step]) -> tuple[FieldChange, ...]:
+def _fields(
+    offline: ResourceChange | None, before: Resource | None, after: Resource | None, steps: Sequence[Step]
+) -> tuple[FieldChange, ...]:
     """Changed inputs, then paths that only the provider reports: drift changes no input."""
     shown = () if offline is None else offline.fields
+    old, new = (mapping(side and side.inputs) for side in (before, after))
     paths = dict.fromkeys(path for step in steps for path in mapping(step.get("detailedDiff")))
-    input_paths = [field.path for field in shown]
-    provider_paths = [path for path in paths if not any(_covers(i, path) or _covers(path, i) for i in input_paths)]
+    provider_paths = [path for path in paths if not inputs_differ_at(path, old, new)]
     return (*shown, *[FieldChange(path=path, before="", after="") for path in provider_paths])
-
-
-def _covers(path: str, descendant: str) -> bool:
-    return descendant == path or descendant.startswith((f"{path}.", f"{path}["))
 
 
 def _state(steps: Sequence[Step], key: str) -> Resource | None:

@@ -35,6 +35,8 @@ SUGGESTED_FAMILIES = frozenset(
 """Common families. Messages that suggest types other than the stack file's suggest only types of these."""
 
 _TYPE = re.compile(r"(?P<class>[a-z]+)(?P<generation>\d+)(?P<more>[a-z-]*)\.(?P<size>\w+)")
+_SHORT_SIZE = re.compile(r"[.-]?(\d*)xl(?:arge)?$")
+"""The end of a name such as g6e.2xl, g6e-2xlarge or g6e2xlarge."""
 _SIZE = re.compile(r"\d*xlarge|nano|micro|small|medium|large|metal")
 
 
@@ -140,7 +142,9 @@ def nearest_type(name: str) -> str:
     GPUs. For an older generation, the newest one of the common families is returned. Cached: a list may repeat one name
     thousands of times.
     """
-    wrong = name.lower()
+    wrong = _SHORT_SIZE.sub(r".\1xlarge", name.lower())
+    if wrong in instance_type_names():
+        return wrong
     parts = _TYPE.fullmatch(wrong)
     type_parts = {type_name: match for type_name in instance_type_names() if (match := _TYPE.fullmatch(type_name))}
     alike = {type_name: match for type_name, match in type_parts.items() if parts and _alike(match, parts)}

@@ -57,6 +57,7 @@ from ebbtide.settings.sections.secrets import secret_faults, secrets_of
 from ebbtide.settings.sections.serving.services import INHERITED, SINGLE_VARIANT, ServiceSettings
 from ebbtide.settings.sections.types import ShortName
 from ebbtide.settings.sections.workloads import WorkloadSettings
+from ebbtide.settings.sections.zones import known_regions
 from ebbtide.settings.translation import findings_of
 from ebbtide.vocabulary.labels import Category
 
@@ -137,10 +138,14 @@ class Sections:
     def _region(self) -> str:
         region = self._config.get(REGION, DEFAULT_REGION)
         if not isinstance(region, str) or re.fullmatch(_REGION, region) is None:
-            example = "us-east-1"
             self.findings.append(
                 Finding(
-                    code="region.form", at=(REGION,), wanted="an AWS region", found="another value", example=example
+                    code="region.form",
+                    at=(REGION,),
+                    wanted="an AWS region",
+                    found="another value",
+                    example="us-east-1",
+                    hint=_region_hint(region),
                 )
             )
             return DEFAULT_REGION
@@ -364,6 +369,12 @@ def _ray_placed(cluster: RaySettings, groups: Mapping[str, NodeGroupSettings], r
     fixed = [group for group in groups.values() if group.kind is NodeKind.FIXED and suits(group, complete.head)]
     fitting = [group for group in fixed if fits(head_size(complete.head), node_of(group))]
     return complete.model_copy(update={"groups": placed, "head": on_one_architecture(complete.head, fitting)})
+
+
+def _region_hint(region: object) -> str:
+    """Name the region that a value nearly is. Other values are not answered: they may be secrets."""
+    hint = did_you_mean(region, known_regions()) if isinstance(region, str) else ""
+    return hint if hint.startswith("did") else ""
 
 
 def _in_zone(job: CronJobSettings, timezone: str) -> CronJobSettings:

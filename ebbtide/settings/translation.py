@@ -7,7 +7,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from ebbtide.settings.file.not_here import not_here
+from ebbtide.settings.file.not_here import in_kubernetes, not_here
 from ebbtide.settings.file.problems import WANTED, Finding, Location, did_you_mean, show, value_at
 from ebbtide.settings.sections.checked import Settings
 
@@ -83,7 +83,7 @@ def _unknown_key(model: type[BaseModel], inner: Location, at: Location) -> Findi
     owner = _model_at(model, inner[:-1])
     keys = [] if owner is None else [field.alias or name for name, field in owner.model_fields.items()]
     instead = owner.instead_of if owner is not None and issubclass(owner, Settings) else {}
-    hint = instead.get(key) or not_here(key) or did_you_mean(key, keys)
+    hint = instead.get(key) or in_kubernetes(key, keys) or not_here(key) or did_you_mean(key, keys)
     return Finding(
         code="key.elsewhere" if key in instead else "key.unknown",
         at=at + inner,

@@ -30,6 +30,7 @@ from ebbtide.cli.options import (
     Since,
     Stack,
     Timezone,
+    Where,
     closed_month,
     trace_reading,
 )
@@ -70,6 +71,7 @@ def savings(
     days: Days = None,
     since: Since = None,
     columns: Columns = None,
+    where: Where = None,
     timezone: Timezone = None,
     max_job: MaxJob = None,
     queues: Queues = None,
@@ -89,9 +91,9 @@ def savings(
 
     if sum(source is not None for source in (trace, usage, month)) != 1:
         raise typer.BadParameter("wanted one of --trace, --usage and --month (for example --trace openb2023-a)")
-    if queues and trace is None:
-        raise typer.BadParameter("--queues renames queues of a trace (for example --trace openb2023-a)")
-    reading = trace_reading(columns, since, days, timezone, queues)
+    if (queues or where) and trace is None:
+        raise typer.BadParameter("--queues and --where are for a trace (for example --trace openb2023-a)")
+    reading = trace_reading(columns, since, days, timezone, queues, where)
     settings = stack_on_eks(stack, "Savings Plans are for instances of AWS")
     try:
         if usage is not None:
@@ -135,6 +137,7 @@ def floors(
     days: Days = None,
     since: Since = None,
     columns: Columns = None,
+    where: Where = None,
     timezone: Timezone = None,
     max_job: MaxJob = None,
     queues: Queues = None,
@@ -150,14 +153,16 @@ def floors(
     from ebbtide.lab.sweep.calls import cores
 
     settings = stack_with_nodes(stack)
-    reading = trace_reading(columns, since, days, timezone, queues)
+    reading = trace_reading(columns, since, days, timezone, queues, where)
     if service is not None:
         if queues:
             raise typer.BadParameter(
                 "--queues is for jobs; --queue chooses a queue of requests (for example --queue code)"
             )
         if reading != Reading():
-            raise typer.BadParameter("--days, --from, --columns, --timezone: for a trace of jobs, found --service")
+            raise typer.BadParameter(
+                "--days, --from, --columns, --where, --timezone: for a trace of jobs, found --service"
+            )
         _service_floors(settings, service, trace, _ServiceLoad(queue, rate, at_once), json_file)
         return
     options = ReplayOptions(max_job_s=None if max_job is None else max_job.total_seconds())

@@ -1,6 +1,7 @@
 """Describe a load of jobs, and the limits of what scaling can save on it.
 
-Every figure describes only the trace, not a stack: hours and weekdays count from the trace's second 0. "Wanted at
+Every figure describes only the trace, not a stack. Hours and weekdays are those of the trace's zone if its times are
+dates; otherwise they count from its second 0. "Wanted at
 once" starts each job when it is submitted; its mean and its peak are exact, over time, from second 0 to the end of the
 last day. 1 - mean / peak bounds what scaling can save against a fleet that is sized for the peak: no fleet pays for
 less than the mean.
@@ -10,12 +11,14 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
 
 from ebbtide.lab.advice.demand import changes
-from ebbtide.lab.simulator.trace.alignment import busiest_half_day
+from ebbtide.lab.simulator.trace.alignment import busiest_hours
 from ebbtide.lab.simulator.trace.traces import Job, Trace
 from ebbtide.text.durations import DAY_S
 from ebbtide.text.durations import HOUR_S as _HOUR_S
+from ebbtide.vocabulary.windows import zone_of
 
 SHORT_S = 8 * 3600.0
 LONG_S = 24 * 3600.0
@@ -28,7 +31,9 @@ MIXES = 8
 class Arrivals:
     """Submissions: the pattern of the day and of the week, and how uneven they are."""
 
-    by_hour: tuple[float, ...]  # mean jobs in each hour of the trace's day
+    zone: str | None  # of the hours and days; None: the trace has no dates
+    first_day: date | None
+    by_hour: tuple[float, ...]  # mean jobs in each hour of the day
     by_weekday: tuple[float, ...]  # mean jobs on each day of the trace's weeks; the first is the trace's first day
     hourly_var_to_mean: float  # 1 for independent arrivals
     hourly_peak_to_mean: float
@@ -109,28 +114,51 @@ def describe(trace: Trace) -> Description:
 
 def _arrivals(trace: Trace) -> Arrivals:
     """Count by hour and by day over all hours; measure unevenness over the hours that hold data."""
-    jobs, days = trace.jobs, trace.days
+    jobs = trace.jobs
     per_hour = Counter(int(job.submitted_at // _HOUR_S) for job in jobs)
-    counts = [per_hour[hour] for hour in range(days * 24)]
+    counts = [per_hour[hour] for hour in range(trace.days * 24)]
     recorded = [count for hour, count in enumerate(counts) if count or not _missing(hour, trace)]
     mean = len(jobs) / len(recorded)
     variance = sum((count - mean) ** 2 for count in recorded) / len(recorded)
-    by_hour = tuple(sum(counts[hour::24]) / days for hour in range(24))
-    by_day = [sum(counts[day * 24 : day * 24 + 24]) for day in range(days)]
-    busiest = busiest_half_day(jobs)
-    busy = sum(by_hour[(busiest + i) % 24] for i in range(12))
+    days, hours = zip(*_clock(trace), strict=True)
+    by_hour = _means(hours, counts)
+    busiest = busiest_hours(by_hour)
+    busy = sum(by_hour.get((busiest + i) % 24, 0.0) for i in range(12))
     return Arrivals(
-        by_hour=by_hour,
-        by_weekday=tuple(
-            sum(of_day) / len(of_day) for weekday in range(min(7, days)) if (of_day := by_day[weekday::7])
-        ),
+        zone=None if trace.start is None else trace.zone,
+        first_day=None if trace.start is None else trace.start.astimezone(zone_of(trace.zone)).date(),
+        by_hour=tuple(by_hour.get(hour, 0.0) for hour in range(24)),
+        by_weekday=tuple(24 * mean for _, mean in sorted(_means([day % 7 for day in days], counts).items())),
         hourly_var_to_mean=variance / mean,
         hourly_peak_to_mean=max(recorded) / mean,
         hours_without=recorded.count(0) / len(recorded),
         in_batches=_in_batches(jobs),
         busiest_12h_from=busiest,
-        busiest_12h_to_rest=_ratio(busy, sum(by_hour) - busy),
+        busiest_12h_to_rest=_ratio(busy, sum(by_hour.values()) - busy),
     )
+
+
+def _clock(trace: Trace) -> Iterable[tuple[int, int]]:
+    """Yield the day, from 0, and the hour of the day at the start of each hour of the trace.
+
+    A trace has days of 24 hours, so its last hour is after midnight if clocks go forward; it counts with its last day.
+    """
+    if trace.start is None:
+        yield from (divmod(hour, 24) for hour in range(trace.days * 24))
+        return
+    zone = zone_of(trace.zone)
+    first, *_ = times = [(trace.start + timedelta(hours=hour)).astimezone(zone) for hour in range(trace.days * 24)]
+    last = times[-2].date()
+    for time in times:
+        yield (min(time.date(), last) - first.date()).days, time.hour
+
+
+def _means(keys: Sequence[int], counts: Sequence[int]) -> dict[int, float]:
+    """The mean count of the hours with each key. Clock changes give some keys an hour more or less."""
+    totals: Counter[int] = Counter()
+    for key, count in zip(keys, counts, strict=True):
+        totals[key] += count
+    return {key: totals[key] / hours for key, hours in Counter(keys).items()}
 
 
 def _missing(hour: int, trace: Trace) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -114,15 +115,23 @@ def jobs_parts(description: Description) -> Iterator[str | Sheet]:
 
 
 def _pattern(arrivals: Arrivals) -> Iterator[str | Sheet]:
+    first, zone = arrivals.first_day, arrivals.zone
     by_hour = {f"{hour:02d}": jobs for hour, jobs in enumerate(arrivals.by_hour)}
-    yield _bars("jobs an hour, by hour of the trace's day (its second 0 is hour 0)", by_hour)
+    hours = "the trace's day (its second 0 is hour 0)" if first is None else f"the day in {zone}"
+    yield _bars(f"jobs an hour, by hour of {hours}", by_hour)
     yield ""
-    by_weekday = {f"day {day}": jobs for day, jobs in enumerate(arrivals.by_weekday, start=1)}
-    yield _bars("jobs a day, by day of the trace's weeks (its first day is day 1)", by_weekday)
+    if first is None:
+        by_day = {f"day {day}": jobs for day, jobs in enumerate(arrivals.by_weekday, start=1)}
+        yield _bars("jobs a day, by day of the trace's weeks (its first day is day 1)", by_day)
+    else:
+        days = {first + timedelta(days=day): jobs for day, jobs in enumerate(arrivals.by_weekday)}
+        by_weekday = {f"{day:%a}": days[day] for day in sorted(days, key=date.weekday)}
+        yield _bars(f"jobs a day, by weekday in {zone}", by_weekday)
     yield ""
     day_to_night = arrivals.busiest_12h_to_rest
     comparison = "all jobs come then" if day_to_night is None else f"{day_to_night:.2f} times the other 12 hours"
-    yield f"Busiest 12 hours: from hour {arrivals.busiest_12h_from}, {comparison}."
+    begin = f"hour {arrivals.busiest_12h_from}" if first is None else f"{arrivals.busiest_12h_from:02d}:00"
+    yield f"Busiest 12 hours: from {begin}, {comparison}."
     yield (
         f"Per hour: variance/mean {arrivals.hourly_var_to_mean:.1f}, peak/mean {arrivals.hourly_peak_to_mean:.1f}, "
         f"{percent(arrivals.hours_without)} of hours without a job."

@@ -121,8 +121,13 @@ def _with_new_template(compared: Compared, category: Category) -> Iterator[tuple
             continue
         paths = [field.path for field in change.fields if field.path.startswith(_TEMPLATE)]
         if paths and old.category is new.category is category:
-            alike.setdefault(tuple(path.removeprefix(_TEMPLATE) for path in paths), []).append(old)
+            alike.setdefault(tuple(_within_pod(path, old.name) for path in paths), []).append(old)
     yield from alike.items()
+
+
+def _within_pod(path: str, name: str) -> str:
+    """The path below the pod, or below the container that has the pod's name: then equal changes are one danger."""
+    return path.removeprefix(_TEMPLATE).removeprefix(f"spec.containers[{name}].")
 
 
 def _paths_text(paths: Sequence[str]) -> str:

@@ -17,6 +17,7 @@ from yaml.resolver import Resolver
 
 from ebbtide.settings.file.problems import SECRET, Location, Problem, path_text, shortened
 from ebbtide.settings.file.scalars import TEXT_TAG, differs, old_tag, read_1_2
+from ebbtide.text.counts import number_of
 
 OURS = "ebbtide:"
 """Namespace of Ebbtide's settings. Keys of other namespaces belong to Pulumi and its providers."""
@@ -135,7 +136,7 @@ def _root(text: str, file: str) -> yaml.Node | StackDocument | None:
     except yaml.reader.ReaderError as error:
         return StackDocument(problems=[_unprintable(error, text, file)])
     except yaml.YAMLError as error:
-        return StackDocument(problems=[_unreadable(error, file)])
+        return StackDocument(problems=[_unreadable(error, text, file)])
 
 
 def nearest_line(lines: Lines, at: Location) -> int | None:
@@ -366,11 +367,53 @@ def _unprintable(error: yaml.reader.ReaderError, text: str, file: str) -> Proble
     return Problem(code="yaml.control-character", file=file, line=line, path="", found=actual, wanted=expected)
 
 
-def _unreadable(error: yaml.YAMLError, file: str) -> Problem:
-    """Report PyYAML's reason and line, but never the surrounding text, which may be a secret."""
-    reason, line = "text that is not YAML", None
+def _unreadable(error: yaml.YAMLError, text: str, file: str) -> Problem:
+    """Report the line and what to write there, but never the surrounding text, which may be a secret."""
+    reason, expected, line = "text that is not YAML", "YAML", None
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         line = None if mark is None else mark.line + 1
         reason = re.sub(r"'(?!<[a-z ]+>')[^']{2,}'", "…", error.problem or reason)
-    return Problem(code="yaml.form", file=file, line=line, path="", found=reason, wanted="YAML")
+        expected, reason = _layout(error, text.splitlines()) or (expected, reason)
+    return Problem(code="yaml.form", file=file, line=line, path="", found=reason, wanted=expected)
+
+
+def _layout(error: yaml.MarkedYAMLError, lines: Sequence[str]) -> tuple[str, str] | None:
+    """The wanted and the found layout, for PyYAML's words about indentation; None for other errors."""
+    problem, mark = error.problem or "", error.problem_mark
+    if mark is None or mark.line >= len(lines):
+        return None
+    if problem.startswith("found character '\\t'"):
+        return "spaces as indentation", "a tab"
+    is_mapping_in_value = problem == "mapping values are not allowed here"
+    if not _fits(lines, mark.line) and (is_mapping_in_value or problem.startswith("expected <block end>")):
+        return f"an indentation of {_fitting(lines, mark.line)}", number_of(_indentation(lines[mark.line]), "space")
+    if is_mapping_in_value:
+        return "one key and its value on a line", "a second colon (a value with a colon and a space needs quotes)"
+    return None
+
+
+def _fits(lines: Sequence[str], line: int) -> bool:
+    blocks = _open_blocks(lines, line)
+    return not blocks or _indentation(lines[line]) in blocks
+
+
+def _fitting(lines: Sequence[str], line: int) -> str:
+    """Name the nearest indentations of blocks that a line may continue, each with a line that has it."""
+    blocks, found = _open_blocks(lines, line), _indentation(lines[line])
+    deeper, less = [n for n in blocks if n >= found], [n for n in blocks if n < found]
+    near = [*([min(deeper)] if deeper else []), *([max(less)] if less else [])]
+    return ", or ".join(f"{number_of(spaces, 'space')}, as in line {blocks[spaces] + 1}" for spaces in near)
+
+
+def _open_blocks(lines: Sequence[str], line: int) -> dict[int, int]:
+    """The indentations above a line that decrease towards the beginning, each with its nearest line."""
+    blocks: dict[int, int] = {}
+    for at in range(line - 1, -1, -1):
+        if lines[at].split("#")[0].strip() and _indentation(lines[at]) < min(blocks, default=len(lines[at])):
+            blocks[_indentation(lines[at])] = at
+    return blocks
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))

@@ -38,6 +38,9 @@ _ONE_UNIT = re.compile(r"[0-9]{1,9}[smh]")  # `\d` would take the digits of ever
 _CLOCK = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
 
 
+_SPELLED_UNIT = re.compile(r"(\d{1,9}) ?(h|m|s)(?:(?<=h)(?:ours?|rs?)|(?<=m)in(?:ute)?s?|(?<=s)ec(?:ond)?s?)?")
+
+
 def parse_duration(value: object) -> timedelta:
     """Parse `90s`, `15m` or `12h`: one whole number and one unit."""
     if isinstance(value, timedelta):
@@ -59,9 +62,11 @@ def _duration_fault(value: object) -> tuple[str, str]:
         return "duration.negative", "a duration is never negative"
     if isinstance(value, int | float):
         return "duration.no-unit", "a plain number has no unit"
-    if isinstance(value, str) and re.fullmatch(r"\d+d", value):
-        return "duration.days", "write days as hours"
-    return "duration.form", ""
+    if isinstance(value, str) and (days := re.fullmatch(r"(\d{1,4}) ?(?:d|days?)", value.lower())):
+        hours = int(days[1]) * 24
+        return "duration.days", "write days as hours" + (f": {hours}h" if timedelta(hours=hours) <= LONGEST else "")
+    spelled = _SPELLED_UNIT.fullmatch(value.lower()) if isinstance(value, str) else None
+    return "duration.form", f"write {spelled[1]}{spelled[2]}" if spelled else ""
 
 
 def parse_positive_duration(value: object) -> timedelta:
@@ -103,7 +108,8 @@ def parse_cpu(value: object) -> int:
     """Parse a Kubernetes CPU quantity in millicores, exact: `2`, `0.5` or `500m`."""
     millicores = read_quantity(value, CPU_UNITS)
     if millicores is None or millicores <= 0 or millicores != int(millicores):
-        raise wanted("cpu.form", "a CPU quantity above zero, in cores or millicores", example="2 or 500m")
+        expected = "a CPU quantity above zero, in cores or millicores"
+        raise wanted("cpu.form", expected, example="2 or 500m", hint=_cpu_hint(value))
     if millicores > MOST * 1000:
         raise wanted("cpu.too-large", f"a CPU quantity of at most {MOST} cores", example="2 or 500m")
     return int(millicores)
@@ -113,7 +119,7 @@ def parse_memory(value: object) -> int:
     """Parse a Kubernetes memory quantity in MiB, rounded up so that a pod never gets less than requested."""
     size = read_quantity(value, MEMORY_UNITS)
     if size is None or size <= 0:
-        raise wanted("memory.form", "a memory quantity above zero", example="8Gi or 512Mi")
+        raise wanted("memory.form", "a memory quantity above zero", example="8Gi or 512Mi", hint=_memory_hint(value))
     if size > 1024 * MEMORY_UNITS["Ti"]:
         raise wanted("memory.too-large", "a memory quantity of at most 1024Ti", example="8Gi or 512Mi")
     if size < MEBIBYTE:
@@ -124,6 +130,23 @@ def parse_memory(value: object) -> int:
             hint="without a unit it counts bytes",
         )
     return int((size / MEBIBYTE).to_integral_value(ROUND_CEILING))
+
+
+def _memory_hint(value: object) -> str:
+    """Units as people write them: GB, GiB, gb, or a space before the unit."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([kmgt])(i?)b?", str(value).lower())
+    if match is None or not float(match[1]):
+        return ""
+    amount, unit = match[1], match[2].upper()
+    binary = f"{amount}{unit}i"
+    return f"write {binary}" if match[3] else f"write {amount}{unit.replace('K', 'k')}, or {binary}, which is more"
+
+
+def _cpu_hint(value: object) -> str:
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(m|mcpu|millicores?|v?cpus?|cores?)", str(value).lower())
+    if match is None or not float(match[1]):
+        return ""
+    return f"write {match[1]}m" if match[2].startswith("m") else f"write {match[1]}"
 
 
 def parse_clock(value: object) -> str:

@@ -59,6 +59,10 @@ WITHOUT_EKS = frozenset(("use1-az3", "usw1-az2", "cac1-az3"))
 """
 
 
+def known_regions() -> tuple[str, ...]:
+    return tuple(_KNOWN)
+
+
 def is_id(zone: str) -> bool:
     return re.fullmatch(ZONE_ID, zone) is not None
 

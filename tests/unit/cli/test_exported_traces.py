@@ -155,6 +155,25 @@ def test_a_suggestion_for_a_stack_with_files_reads_them_in_its_folder(tmp_path: 
     assert load_stack(str(adapted)).all_workloads["web"] == load_stack(str(stack)).all_workloads["web"]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "zone", "hour"),
+    [([BERLIN], "Europe/Berlin", "09"), (["--timezone", "Asia/Tokyo"], "Asia/Tokyo", "16"), ([], "UTC", "07")],
+)
+def test_a_description_has_the_hours_and_weekdays_of_the_stacks_or_the_stated_zone(
+    tmp_path: Path, arguments: list[str], zone: str, hour: str
+) -> None:
+    trace, figures = tmp_path / "jobs.csv", tmp_path / "figures.json"
+    trace.write_text("created,duration,queue,cpus\n2026-05-05T07:30Z,60,q,2\n2026-05-06T07:30Z,60,q,2\n", "utf-8")
+
+    shown = run(simulate, *arguments, "--describe", str(trace), "--json", str(figures)).output
+
+    assert f"by hour of the day in {zone}\n" in shown
+    assert re.search(rf"^  {hour} +1\.0  #+", shown, re.MULTILINE)
+    assert re.findall(r"^  (Mon|Tue|Wed)  1\.0", shown, re.MULTILINE) == ["Tue", "Wed"]
+    document = json.loads(figures.read_text(encoding="utf-8"))["arrivals"]
+    assert (document["zone"], document["first_day"]) == (zone, "2026-05-05")
+
+
 def test_the_shipped_example_with_files_can_be_adapted(tmp_path: Path, trace: str) -> None:
     result = run(simulate, str(LABELLING), "--describe", trace, "--suggest", str(tmp_path / "new.yaml"), *READ)
 
@@ -180,7 +199,10 @@ def shown_commands(page: Path) -> list[list[str]]:
 
 def test_the_command_of_a_report_repeats_a_replay_of_an_export(tmp_path: Path, trace: str) -> None:
     figures, page = tmp_path / "figures.json", tmp_path / "page.html"
-    options = [*READ, "--timezone", "Asia/Tokyo", "--strategy", "fixed-flexible", "--seed", "3"]
+    chosen = ["--where", "cpus=2", "--where", "cpus=3", "--where", "queue=q"]
+    rows = Path(trace).read_text(encoding="utf-8").replace(" 06:30;600;q;2;", " 06:30;600;q;3;")
+    Path(trace).write_text(rows.replace(" 07:30;600;q;2;", " 07:30;600;q;4;"), encoding="utf-8")
+    options = [*READ, *chosen, "--timezone", "Asia/Tokyo", "--strategy", "fixed-flexible", "--seed", "3"]
 
     run(simulate, BERLIN, "--trace", trace, *options, "--report", str(page), "--json", str(figures))
     first = json.loads(figures.read_text(encoding="utf-8"))
@@ -190,7 +212,7 @@ def test_the_command_of_a_report_repeats_a_replay_of_an_export(tmp_path: Path, t
     assert result.exit_code == 0, result.output
     again = json.loads(figures.read_text(encoding="utf-8"))
     assert {**again, "replay_seconds": 0} == {**first, "replay_seconds": 0}
-    assert first["jobs"] > 0
+    assert "Left out: 3 rows without cpus = 2 or 3 and queue = q (--where)." in "\n".join(first["assumptions"])
 
 
 def test_each_command_of_a_comparison_reads_the_trace_in_the_zone_of_the_first_stack(

@@ -158,7 +158,6 @@ def test_a_trace_that_no_node_runs_is_described_all_the_same_and_gets_no_stack(t
         (["--trace", "openb2023-a"], "wanted a stack and --trace, or --describe"),
         ([DEMO, DEMO, "--describe", "openb2023-a"], "--describe is about a trace: no --trace"),
         (["--describe", "openb2023-a", "--trace", "openb2023-a"], "--describe is about a trace: no --trace"),
-        ([DEMO, "--describe", "openb2023-a"], "with --describe, STACK is only for --suggest"),
         ([DEMO, DEMO, "--trace", "openb2023-a", "--shift", "6h"], "--shift is for one stack"),
         ([DEMO, "--trace", "openb2023-a", "--suggest", "x.yaml"], "--suggest requires --describe"),
         (

@@ -80,7 +80,7 @@ def test_a_service_asleep_overnight_counts_only_while_its_calendar_keeps_it_awak
 def test_a_chart_that_sleeps_counts_only_while_its_calendar_keeps_it_awake(tmp_path: Path) -> None:
     rule = "namespace: notebooks, selector: { app: hub }, category: flexible, replicas: 1, cpu: 1, memory: 2Gi"
     sleep = "sleep: { when: outsideBusinessHours, scale: { kind: Deployment, name: hub } }"
-    more = f"ebbtide:adopted: {{ hub: {{ {rule}, {sleep} }} }}"
+    more = f'ebbtide:cluster: {{ version: "1.36" }}\nebbtide:adopted: {{ hub: {{ {rule}, {sleep} }} }}'
     (policy,) = sleepers_of(loaded(shortest(more=more), tmp_path))
     share = WORKDAYS * (10 + policy.lead.total_seconds() / 3600) / HOURS
 

@@ -25,6 +25,22 @@ json_values = st.recursive(
 )
 
 
+filled_values = st.recursive(  # null counts as absent
+    st.booleans() | st.integers(-9, 9) | st.text(max_size=9),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.lists(st.fixed_dictionaries({"name": st.sampled_from("abcd"), "value": inner}), max_size=4)
+        | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=12,
+)
+unlisted_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=90),
+    lambda inner: st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=12,
+)
+
+
 def resource(type_: str = DEPLOYMENT, name: str = "api", *, stack: str = "acme", **inputs: Any) -> Resource:
     urn = f"urn:pulumi:{stack}::ebbtide::{type_}::{name}"
     return Resource(urn=urn, type=type_, name=name, parent="", custom=True, inputs=inputs)
@@ -59,6 +75,67 @@ def test_a_changed_value_is_named_by_its_path_and_lists_by_their_index() -> None
         FieldChange(path='spec.labels["a.b/c"]', before="x", after="y"),
         FieldChange(path="spec.paused", before="false", after=""),
     )
+
+
+def named(*names: str, key: str = "name", **values: Any) -> list[dict[str, Any]]:
+    return [{key: name, "max": 2, **values} for name in names]
+
+
+def fields_of(before: object, after: object) -> list[tuple[str, str, str]]:
+    change = only(resource(pools=before), resource(pools=after))
+    return [(field.path, field.before, field.after) for field in change.fields]
+
+
+@pytest.mark.parametrize("key", ["name", "groupName", "alert", "job_name", "topologyKey", "instanceType"])
+def test_an_entry_removed_from_a_list_is_the_only_one_that_differs(key: str) -> None:
+    before, after = named("mail", "report", "train", key=key), named("mail", "train", key=key)
+
+    assert set(fields_of(before, after)) == {(f"pools[report].{key}", "report", ""), ("pools[report].max", "2", "")}
+
+
+def test_an_entry_added_before_others_is_the_only_one_that_differs() -> None:
+    assert [path for path, *_ in fields_of(named("b"), named("a", "b"))] == ["pools[a].max", "pools[a].name"]
+
+
+def test_a_changed_value_is_shown_under_the_name_of_its_entry() -> None:
+    before, after = [*named("a"), {"name": "b", "max": 2}], [{"name": "b", "max": 3}, *named("a")]
+
+    assert fields_of(before, after) == [("pools", "a, b", "b, a"), ("pools[b].max", "2", "3")]
+
+
+def test_one_volume_mounted_twice_is_told_by_where_it_is_mounted() -> None:
+    mounts = [{"name": "data", "mountPath": path, "readOnly": False} for path in ("/a", "/b", "/c")]
+
+    assert {path.split("]")[0] for path, *_ in fields_of(mounts, mounts[1:])} == {"pools[/a"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (["a", "b", "c"], ["b", "c"], [("pools[0]", "a", "")]),
+        (["b", "c"], ["a", "b", "c"], [("pools[0]", "", "a")]),
+        (["--from", "a", "--quick"], ["--from", "b", "--quick"], [("pools[1]", "a", "b")]),
+        ([{"to": "a"}, {"to": "b", "port": 1}], [{"to": "b", "port": 1}], [("pools[0].to", "a", "")]),
+    ],
+)
+def test_entries_without_names_are_aligned_by_the_equal_ones(
+    before: list[object], after: list[object], expected: list[tuple[str, str, str]]
+) -> None:
+    assert fields_of(before, after) == expected
+
+
+@pytest.mark.parametrize("names", [("a", "a"), ("1", "2"), (f"redis://user:{CANARY}@host", "b"), ("", "b")])
+def test_names_that_would_mislead_are_replaced_by_indices(names: tuple[str, str]) -> None:
+    (path, *_), *_ = fields_of(named(*names), named(*names, max=3))
+
+    assert path == "pools[0].max"
+
+
+@given(filled_values, filled_values)
+def test_inputs_that_differ_have_a_field_that_does(before: Any, after: Any) -> None:
+    changed = changes_between([resource(value={"at": before})], [resource(value={"at": after})])
+
+    assert bool(changed) == (before != after)
 
 
 @pytest.mark.parametrize("ignored", ["spec.replicas", "spec"])
@@ -196,7 +273,7 @@ def test_nothing_differs_from_itself(inputs: dict[str, Any]) -> None:
     assert changes_between([one], [one]) == ()
 
 
-@given(first=json_values, second=json_values)
+@given(first=unlisted_values, second=unlisted_values)
 def test_looked_at_from_the_other_side_before_is_after(first: Any, second: Any) -> None:
     one, other = resource(spec=first), resource(spec=second)
 

@@ -94,6 +94,20 @@ def test_drift_that_only_the_provider_sees_is_named() -> None:
     assert [field.path for field in found.fields] == ["tags.owner"]
 
 
+def test_the_engines_indices_of_a_changed_list_do_not_repeat_its_entries() -> None:
+    before, after = ({"env": [{"name": name, "value": name} for name in names]} for names in ("abc", "ac"))
+    detailed = dict.fromkeys(["env[1].name", "env[1].value", "env[2]", "env[0].value", "spec.nodeName"])
+
+    (found,) = changes(step("update", before=before, after=after, detailedDiff=detailed))
+
+    assert [(field.path, field.before, field.after) for field in found.fields] == [
+        ("env[b].name", "b", ""),
+        ("env[b].value", "b", ""),
+        ("env[0].value", "", ""),  # drift, as the provider reports it
+        ("spec.nodeName", "", ""),
+    ]
+
+
 def test_secrets_of_an_older_state_are_masked() -> None:
     secret = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "plaintext": CANARY}
     found = changes(step("update", before={"env": secret, "password": CANARY}, after={"env": "x", "password": "y"}))

@@ -11,7 +11,7 @@ from typing import Any
 
 from ebbtide.lab.report.charts.by_strategy import cost_days, cost_strategies
 from ebbtide.lab.report.charts.over_time import drawn_strategies
-from ebbtide.lab.report.charts.palette import group_inks, strategy_inks
+from ebbtide.lab.report.charts.palette import group_inks, job_inks, strategy_inks
 from ebbtide.lab.report.charts.scales import (
     ChartWindow,
     busiest_day,
@@ -67,7 +67,7 @@ def day_hover(replay: Replay, strategy: str) -> Hover:
     day = busiest_day(long)
     stretch = cut(long, day)
     instants = _instants(stretch.series.at, total_nodes(stretch.series), stretch.horizon)
-    jobs = _job_rows(stretch, instants, {"jobs running": "g5", "jobs waiting": "g6"})
+    jobs = _job_rows(stretch, instants, job_inks(stretch.series.nodes))
     return _over_time(stretch, instants, [*_group_rows(stretch, instants), *jobs])
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ebbtide.lab.report.charts.axes import Axis, axis_with, time_axis, value_axis
-from ebbtide.lab.report.charts.palette import FLEET, group_inks, strategy_inks
+from ebbtide.lab.report.charts.palette import FLEET, JOBS, group_inks, job_inks, strategy_inks
 from ebbtide.lab.report.charts.panel import (
     Chart,
     ChartView,
@@ -68,8 +68,7 @@ def day_chart(replay: Replay, strategy: str, view: ChartView) -> Chart:
         height=view.high(470.0),
         keys=[
             *_group_keys(stretch),
-            Key("jobs running", "f-g5"),
-            Key("jobs waiting", "f-g6"),
+            *(Key(name, f"f-{ink}") for name, ink in job_inks(stretch.series.nodes).items()),
         ],
         x=_time(stretch, view),
         shades=_shades(stretch),
@@ -176,9 +175,9 @@ def _nodes_panel(
 
 
 def _jobs_panel(stretch: ChartWindow, view: ChartView, *, share: float) -> Panel:
-    jobs = {"running": stretch.series.running, "waiting": stretch.series.waiting}
+    jobs = dict(zip(JOBS, (stretch.series.running, stretch.series.waiting), strict=True))
     most = max(stacked(jobs, len(stretch.series.at)), default=0)
-    areas = _areas(stretch, jobs, {"running": "g5", "waiting": "g6"}, view)
+    areas = _areas(stretch, jobs, job_inks(stretch.series.nodes), view)
     return Panel(y=value_axis(most, "jobs", count=3), marks=areas, share=share)
 
 

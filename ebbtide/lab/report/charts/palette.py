@@ -30,6 +30,12 @@ LIGHT: Mapping[str, str] = {
     "g5": "#3d8b5f",
     "g6": "#a8487f",
     "g7": "#6f7330",
+    "g8": "#1f7f86",
+    "g9": "#8a5a2b",
+    "g10": "#5a5fb0",
+    "g11": "#6b7686",
+    "g12": "#5f8a1e",
+    "g13": "#d0356a",
     "k0": "#858f9f",
     "k1": "#c0762a",
     "k2": "#4a93c6",
@@ -63,6 +69,12 @@ DARK: Mapping[str, str] = {
     "g5": "#5fb485",
     "g6": "#d987b6",
     "g7": "#a9ad5c",
+    "g8": "#4fb5bd",
+    "g9": "#c69a6a",
+    "g10": "#8f95e0",
+    "g11": "#98a4b5",
+    "g12": "#a4d44e",
+    "g13": "#ff7ba5",
     "k0": "#8b97a9",
     "k1": "#d68e45",
     "k2": "#4f96c9",
@@ -92,6 +104,17 @@ _STRATEGIES = {
 }
 
 
+MARKS = tuple(name for name in LIGHT if re.fullmatch(r"[gk]\d+", name))
+"""The inks of groups (g) and of strategies (k)."""
+JOBS = ("jobs running", "jobs waiting")
+
+
+def job_inks(groups: Iterable[str]) -> dict[str, str]:
+    """The inks of `JOBS` in a chart with these node groups: those that no group has, as long as there are any."""
+    inks = group_inks([*groups, *JOBS])
+    return {name: inks[name] for name in JOBS}
+
+
 def group_inks(names: Iterable[str]) -> dict[str, str]:
     """The ink of each node group, known groups first: also the order in which they are stacked."""
     return _inks(names, _GROUPS, "g")
@@ -116,7 +139,7 @@ def _inks(names: Iterable[str], fixed: Mapping[str, str], family: str) -> dict[s
     """Give other names first the unassigned inks, then those of fixed names that are absent."""
     distinct = list(dict.fromkeys(names))
     inks = {name: ink for name, ink in fixed.items() if name in distinct}
-    every = [name for name in LIGHT if re.fullmatch(rf"{family}\d+", name)]  # further names reuse them
+    every = [name for name in MARKS if name.startswith(family)]  # further names reuse them
     unassigned = [ink for ink in every if ink not in fixed.values()]
     absent = [ink for ink in reversed(every) if ink in fixed.values() and ink not in inks.values()]
     spare = cycle([*unassigned, *absent])
@@ -124,8 +147,7 @@ def _inks(names: Iterable[str], fixed: Mapping[str, str], family: str) -> dict[s
 
 
 def _rules() -> str:
-    families = [name for name in LIGHT if re.fullmatch(r"[gk]\d", name)]
-    fills = "".join(f".f-{ink}{{fill:var(--{ink})}}.s-{ink}{{stroke:var(--{ink})}}" for ink in families)
+    fills = "".join(f".f-{ink}{{fill:var(--{ink})}}.s-{ink}{{stroke:var(--{ink})}}" for ink in MARKS)
     return fills + (
         "svg text{font-family:Inter,system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif;"
         "font-size:12.5px;fill:var(--quiet);font-variant-numeric:tabular-nums}"

@@ -316,6 +316,7 @@ def command_options(replay: Replay) -> dict[str, Sequence[str]]:
         "--seed": [str(replay.seed)],
         "--from": [] if since is None else [since.isoformat()],
         "--columns": [columns] if columns else [],
+        "--where": [f"{column}={value}" for column, values in reading.where.items() for value in values],
         "--timezone": [] if timezone is None else [timezone],
         "--queues": [f"{old}={new}" for old, new in replay.queue_names.items()],
         "--max-job": [] if replay.max_job_s is None else [f"{replay.max_job_s:.0f}s"],

@@ -4,8 +4,9 @@ Every job holds its workers from its submission. Nodes are fractions of the chea
 on, billed by the second, with no boot time. The bound also pays for the stack's services, each group's minimum (so the
 fixed nodes) and the DaemonSets of every node.
 
-Pods run where the cluster plan lets them. The bound of a plan with the stack's groups holds for strategies with these
-groups; the bound of a plan with a mixed group holds for strategies with a mixed group.
+Pods run on the groups that the cluster plan lets them use and whose nodes hold one: work for GPUs with 40 GiB pays for
+none with 24. The bound of a plan with the stack's groups holds for strategies with these groups; the bound of a plan
+with a mixed group holds for strategies with a mixed group.
 
 The commitment is chosen in hindsight: the level of steady dollars with the smallest bill, at the largest discount of
 any of the stack's shapes. No purchase is better.
@@ -191,22 +192,22 @@ class _Part:
         self.groups = [group.name for group in groups]
         ray_workers = [group.worker for cluster in plan.ray for group in cluster.groups]
         others = (*plan.jobs, *ray_workers, *(service for service, _ in plan.workloads))  # services may sleep
-        self.pools = {
-            name: _need(pod)
-            for name, pod in (*plan.workers.items(), *((pod.name, pod) for pod in others))
-            if any(group_takes(group, pod) for group in groups)
-        }
+        pods = (*plan.workers.items(), *((pod.name, pod) for pod in others))
+        self.pools = {name: _Demand(_need(pod), homes) for name, pod in pods if (homes := _homes(pod, groups))}
         self._workers: dict[str, float] = dict.fromkeys(self.pools, 0)
         self._services = [
-            (_need(service), replicas)
+            (_Demand(_need(service), homes), replicas)
             for service, replicas in (*plan.workloads, *_waking_heads(plan))
-            if any(group_takes(group, service) for group in groups)
+            if (homes := _homes(service, groups))
         ]
-        self._least = [float(group.min) for group in groups]
+        demands = (*self.pools.values(), *(demand for demand, _ in self._services))
+        self._sets = tuple(dict.fromkeys((frozenset(self.groups), *(demand.homes for demand in demands))))
+        """The sets of groups that pods are limited to; the first one is all groups of the part."""
+        self._least = [float(group.min) for group in groups if group.min]
         offers = [
             (
-                *_offer(group),
-                *(1.0 if group is other else 0.0 for other in groups),
+                *(amount if group.name in homes else 0.0 for homes in self._sets for amount in _offer(group)),
+                *(1.0 if group is other else 0.0 for other in groups if other.min),
             )  # the group's minimum is a need, too
             for group in groups
         ]
@@ -226,11 +227,27 @@ class _Part:
     def cheapest(self) -> tuple[tuple[float, ...], float, float]:
         """Nodes of each group at on-demand prices, their dollars an hour, and the dollars an hour with spot prices."""
         if self._cached is None:
-            of_pools = ((self.pools[name], count) for name, count in self._workers.items())
-            need = (*_sum([*self._services, *of_pools]), *self._least)
+            demands = [*self._services, *((self.pools[name], count) for name, count in self._workers.items() if count)]
+            limited = (_sum((of.need, count) for of, count in demands if of.homes <= homes) for homes in self._sets)
+            need = (*(amount for needs in limited for amount in needs), *self._least)
             nodes, on_spot = self._covering.cheapest(need), self._spot_covering.cheapest(need)
             self._cached = (nodes, _cost(nodes, self._usd), _cost(on_spot, self._spot_usd))
         return self._cached
+
+
+@dataclass(frozen=True, slots=True)
+class _Demand:
+    """What a pod requests, and the groups of its part that may run it."""
+
+    need: _Need
+    homes: frozenset[str]
+
+
+def _homes(pod: WorkloadModel, groups: Sequence[GroupModel]) -> frozenset[str]:
+    """The groups that take the pod and whose nodes hold it; if none holds it, those that take it."""
+    taking = [group for group in groups if group_takes(group, pod)]
+    holding = [g for g in taking if pod.cpu_m <= g.cpu_m and pod.memory_mib <= g.memory_mib and pod.gpu <= g.gpu]
+    return frozenset(group.name for group in holding or taking)
 
 
 def _waking_heads(plan: ClusterPlan) -> Iterator[tuple[WorkloadModel, int]]:

@@ -140,7 +140,7 @@ _OF_EXPORT: Mapping[Export, Mapping[str, Sequence[str]]] = {
 }
 """Fields with several columns: the first one with a value counts, row by row."""
 _COUNTED = (
-    r"(?:n|num|number|count|no|of|total|per|req|requests?|requested|required|demand|alloc|allocs|allocated|plan|planned|"
+    r"(?:n|num|number|count|no|of|total|per|is|has|needs?|needed|uses?|wants?|with|req|requests?|requested|required|demand|alloc|allocs|allocated|plan|planned|"
     r"limits?|quota|amount|quantity|qty|cnt|cards?|slots?|jobs?|tasks?|nodes?|pods?|workers?|instances?|containers?|resources?|nvidiacom|amdcom|milli)*"
 )
 _AMOUNTS: Mapping[str, re.Pattern[str]] = {
@@ -191,8 +191,11 @@ class Columns:
                     yield field, names
 
 
-def columns_of(header: Sequence[str], stated: Mapping[str, str]) -> Columns:
-    """Find the column of each field; `stated` names some of them. A start is used with an end, or not at all."""
+def columns_of(header: Sequence[str], stated: Mapping[str, str], filters: Sequence[str] = ()) -> Columns:
+    """Find the column of each field; `stated` names some of them. A start is used with an end, or not at all.
+
+    Columns in `filters` choose rows, so they do not count as unused.
+    """
     by_word = {_word(name): name for name in reversed(header)}
     export = next((export for export, signs in _SIGNS if signs <= by_word.keys()), Export.TABLE)
     if "submit" in by_word and by_word.keys() & _SACCT_ALONE:
@@ -220,7 +223,7 @@ def columns_of(header: Sequence[str], stated: Mapping[str, str]) -> Columns:
         for name in used
         if (scale := _SCALES.get(_word(name))) is not None
     }
-    used.update(scale.times for scale in scales.values())
+    used.update((*(scale.times for scale in scales.values()), *filters))
     return Columns(export, of, scales, tuple(dict.fromkeys(name for name in header if name and name not in used)))
 
 

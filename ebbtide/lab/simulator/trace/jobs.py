@@ -35,6 +35,7 @@ from ebbtide.lab.simulator.trace.columns import (
 )
 from ebbtide.lab.simulator.trace.table import Number, Table, TraceError, TraceRow
 from ebbtide.lab.simulator.trace.times import LONGEST_S, SECONDS, TimeColumns
+from ebbtide.settings.file.problems import show
 from ebbtide.text.counts import several
 from ebbtide.text.durations import DAY_S
 from ebbtide.text.quantities import EXPORTED_MEMORY_UNITS, SLURM_MEMORY_UNITS, read_quantity
@@ -50,7 +51,7 @@ _DURATION = Number(DURATION_S, "seconds, 0 to 31622400 (366 days)", "1080", most
 _DURATION_MS = Number(DURATION, "milliseconds, 0 to 31622400000 (366 days)", "1080000", most=LONGEST_S * 1000)
 _CPU = Number(CPU, "cores, 0 to 1000000", "12", most=1e6)
 _MEMORY = Number(MEMORY_GIB, "GiB, 0 to 1000000", "16", most=1e6)
-_GPU = Number(GPU, "GPUs, 0 to 100000", "0.5", most=1e5)
+_GPU = Number(GPU, "GPUs, 0 to 100000, or true or false", "0.5", most=1e5)
 _COPIES = Number("", "a factor for an amount of the same row, 0 to 100000", "8", most=1e5)
 _TASKS = Number(TASKS, "a whole number of tasks, 1 to 100000, or nothing", "40", above=1, most=1e5)
 _LEAST_BYTES = 2**20
@@ -62,6 +63,12 @@ _UNFINISHED = ("pending", "running", "requeued", "resizing", "suspended", "queue
 _CANCELLED = ("cancel", "killed", "revoked", "deleted")
 """Prefixes of the states of jobs that a user or a manager ended, perhaps before their start."""
 _MOST_NAMES = 12
+_MOST_VALUES = 1000  # of a column that chooses rows; more are not kept for a message
+_FLAGS: Mapping[str, float] = {
+    **dict.fromkeys(("true", "yes", "t", "y", "on"), 1.0),
+    **dict.fromkeys(("false", "no", "f", "n", "off"), 0.0),
+}
+"""Words of a column that states whether a job needs a GPU, which then counts as one."""
 _NO_SIZES: Mapping[str, float] = {}
 _GRES_GPUS = re.compile(r"(?:gres[:/])?(?:gpu|7696487)(?:[:/][a-z][^:=,()]*)?(?:[:=]([0-9]+))?", re.IGNORECASE)
 """GPUs of sacct's AllocGRES, such as `gpu:2` or `gpu:v100:2`; Slurm writes an unknown plugin as its number."""
@@ -83,9 +90,14 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """The options of a reading. `zone`: the stack's, whose midnights begin days; `timezone`: for times without one."""
+    """The options of a reading.
+
+    `where`: the values of columns, of which a row needs one each. `zone`: the stack's, whose midnights begin days;
+    `timezone`: for times without one.
+    """
 
     columns: Mapping[str, str] = field(default_factory=dict[str, str])
+    where: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     since: datetime | None = None
     days: int | None = None
     timezone: str | None = None
@@ -97,8 +109,9 @@ class Reading:
 class Trace:
     """Jobs in the order of submission, at least one. `gaps`: spans, in seconds, in which data may be missing.
 
-    `start` is second 0 of a trace whose times are dates, in UTC; `summary` lists the recognized columns, and what was
-    left out or filled, one per line. `recorded_days`: days with data, including days after the last job.
+    `start` is second 0 of a trace whose times are dates, in UTC, and `zone` the zone of its days; `summary` lists the
+    recognized columns, and what was left out or filled, one per line. `recorded_days`: days with data, including days
+    after the last job.
     """
 
     name: str
@@ -107,6 +120,7 @@ class Trace:
     gaps: tuple[tuple[float, float], ...] = ()
     counted: bool = False  # converted from requests per window
     start: datetime | None = None
+    zone: str = "UTC"
     summary: str = ""
     recorded_days: int = 0
     queue_names: Mapping[str, str] = field(default_factory=dict[str, str])  # `--queues`: those that were renamed
@@ -127,9 +141,9 @@ def read_jobs(table: Table, name: str, columns: Columns, reading: Reading) -> Tr
     """Read the jobs of the span. Raises `TraceError`."""
     times = TimeColumns(table, zone_of(reading.timezone or reading.zone))
     rows = _Rows(table, columns, times)
-    span = _Span(reading)
-    for row in table.rows(columns.names):
-        if rows.is_left_out(row):
+    span, chosen = _Span(reading), _Chosen(reading.where)
+    for row in table.rows(tuple(dict.fromkeys((*columns.names, *reading.where)))):
+        if not chosen.takes(row) or rows.is_left_out(row):
             continue
         at = rows.submitted(row)
         if isnan(at) or span.excludes(at, dated=rows.dated):
@@ -137,6 +151,8 @@ def read_jobs(table: Table, name: str, columns: Columns, reading: Reading) -> Tr
         job = rows.job(row, at)
         if job is not None:
             span.add(job)
+    for problem in chosen.problems():
+        table.note(problem, problem)
     table.refuse()
     jobs = span.jobs_of(str(table.path))
     start = None if span.begin is None else datetime.fromtimestamp(span.begin, UTC)
@@ -145,16 +161,48 @@ def read_jobs(table: Table, name: str, columns: Columns, reading: Reading) -> Tr
         summary += f" in {reading.timezone or reading.zone} (--timezone sets another zone)"
     if renamed := ", ".join(columns.renamed()):
         summary += f"; {renamed}"
-    notes = tuple(rows.assumptions(jobs, span))
-    said = (f"{summary}.",) if start is not None or renamed or columns.unused else ()
+    notes = (*chosen.assumptions(), *rows.assumptions(jobs, span))
+    said = (f"{summary}.",) if start is not None or renamed or reading.where or columns.unused else ()
     return Trace(
         name,
         jobs,
         start=start,
+        zone=reading.zone,
         summary="\n  ".join((summary, *notes)) if said else "",  # empty if a plain trace was read in full
         recorded_days=reading.days if reading.days is not None and span.goes_on else 0,
         assumptions=(*said, *notes),
     )
+
+
+class _Chosen:
+    """Rows with the values of `--where`, and the values of the columns that were seen."""
+
+    def __init__(self, where: Mapping[str, Sequence[str]]) -> None:
+        self._where = where
+        self._seen: dict[str, set[str]] = {column: set() for column in where}
+        self._left_out = 0
+
+    def takes(self, row: TraceRow) -> bool:
+        for column, seen in self._seen.items():
+            if len(seen) < _MOST_VALUES or row.cells[column] in self._where[column]:
+                seen.add(row.cells[column])
+        takes = all(row.cells[column] in values for column, values in self._where.items())
+        self._left_out += not takes
+        return takes
+
+    def problems(self) -> Iterator[str]:
+        """Yield a problem for each value that no row has."""
+        for column, values in self._where.items():
+            for value in values:
+                if value not in self._seen[column]:
+                    seen = sorted(self._seen[column])
+                    shown = ", ".join(map(show, seen[:_MOST_NAMES])) + (", …" if len(seen) > _MOST_NAMES else "")
+                    yield f"--where {column}={value}: wanted a value of the column, found {shown or 'no row'}"
+
+    def assumptions(self) -> Iterator[str]:
+        if self._left_out:
+            wanted = " and ".join(f"{column} = {' or '.join(values)}" for column, values in self._where.items())
+            yield f"Left out: {several(self._left_out, 'row')} without {wanted} (--where)."
 
 
 def _dates(span: "_Span", jobs: Sequence[Job]) -> str:
@@ -378,6 +426,8 @@ class _Rows:
         if counts["cpu"]:
             jobs_without = several(counts["cpu"], "job")
             yield f"Without cpu: {jobs_without}; {CORES_PER_GPU:g} cores per GPU were assumed (a rule, not data)."
+        if counts["flags"]:
+            yield f"{self._of[GPU]} says only whether a job needs a GPU: one GPU was assumed (a rule, not data)."
         if counts["gpu"]:
             yield f"Without gpu: {several(counts['gpu'], 'job')} with cores only; no GPU was assumed."
         if counts["memory"]:
@@ -517,7 +567,11 @@ class _Rows:
         return sizes
 
     def _stated_gpus(self, row: TraceRow) -> float:
-        if self._cell(row, GPU)[1] or not self._cell(row, CPU)[1]:
+        cell = self._cell(row, GPU)[1]
+        if (flag := _FLAGS.get(cell.lower())) is not None:
+            self._counts["flags"] += 1
+            return flag
+        if cell or not self._cell(row, CPU)[1]:
             return self._number(row, GPU)
         self._counts["gpu"] += 1
         return 0.0

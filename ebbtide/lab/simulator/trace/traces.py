@@ -6,7 +6,7 @@ memory: then a rule fills cpu and memory, and an assumption of the trace states 
 measurement. A file of requests per window becomes synthetic work by the rules of `requests`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
@@ -45,21 +45,25 @@ def find_trace(path_or_name: Path | str, reading: Reading | None = None, progres
     name = trace_name(path)
     with open_table(path, progress) as table:
         if set(request_trace.COLUMNS) <= set(table.header):
-            if reading.columns or reading.since is not None:
-                raise TraceError(f"{path}: wanted a trace of jobs with --columns and --from, found requests per window")
+            if reading.columns or reading.where or reading.since is not None:
+                raise TraceError(
+                    f"{path}: wanted a trace of jobs with --columns, --where and --from, found requests per window"
+                )
             table.once(request_trace.COLUMNS)
             return _plausible(path, request_trace.batches_of(table, name, table.rows(request_trace.COLUMNS)))
-        trace = read_jobs(table, name, _columns(table, reading.columns), reading)
+        trace = read_jobs(table, name, _columns(table, reading), reading)
     times = [0.0, *(job.submitted_at for job in trace.jobs)]
     gaps = tuple((before, after) for before, after in pairwise(times) if after - before >= GAP_S)
     assumptions = (*trace.assumptions, *_gap_assumptions(trace.jobs, gaps))
     return _plausible(path, replace(trace, assumptions=assumptions, gaps=gaps))
 
 
-def _columns(table: Table, stated: Mapping[str, str]) -> Columns:
+def _columns(table: Table, reading: Reading) -> Columns:
     """Return the columns of the fields. Raises `TraceError` if a required column is missing or occurs twice."""
     header = table.header
-    columns = columns_of(header, stated)
+    columns = columns_of(header, reading.columns, tuple(reading.where))
+    for name in (name for name in reading.where if name not in header):
+        table.note(name, f"row 1: --where {name}: wanted a column of the file, found {header_text(header)}")
     missing = [*missing_fields(columns), *(name for name in columns.names if name not in header)]
     if missing:
         shown = header_text(header) if header else "an empty file"
@@ -77,7 +81,7 @@ def _columns(table: Table, stated: Mapping[str, str]) -> Columns:
             f"example --columns {field}={names[0]}, if it has the {amount} of the entire job; else leave that column "
             "out)",
         )
-    table.once(columns.names)
+    table.once(tuple(dict.fromkeys((*columns.names, *reading.where))))
     return columns
 
 

@@ -1,7 +1,9 @@
 """The description of a load depends only on its jobs."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -11,6 +13,7 @@ from ebbtide.lab.advice.describe import Description, Wanted, describe
 from ebbtide.lab.advice.described_load import jobs_parts
 from ebbtide.lab.simulator.trace.traces import Job, find_trace
 from ebbtide.text.terminal import laid_out
+from ebbtide.vocabulary.windows import zone_of
 from tests.builders.simulator import HOUR, a_job, a_trace
 from tests.builders.terminal import shown_text
 
@@ -87,6 +90,43 @@ def test_hours_without_data_are_no_hours_without_jobs() -> None:
 
     assert whole.arrivals.hours_without == pytest.approx(21 / 24)
     assert gapped.arrivals.hours_without == pytest.approx(12 / 15)  # hours 1 to 9 are unknown
+
+
+def dated(*times: str, zone: str = "Europe/Berlin") -> Description:
+    """Jobs at local times, from midnight of the first day."""
+    instants = [datetime.fromisoformat(time).replace(tzinfo=zone_of(zone)) for time in times]
+    start = instants[0].replace(hour=0, minute=0).astimezone(UTC)
+    jobs = [a_job((instant - start).total_seconds(), 60) for instant in instants]
+    return describe(replace(a_trace(jobs), start=start, zone=zone))
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Asia/Kathmandu"])
+def test_a_trace_with_dates_is_described_in_its_zone_through_a_change_of_clocks(zone: str) -> None:
+    """Berlin's clocks change on 29 March and 25 October, New York's on 8 March and 1 November."""
+    for first in (date(2026, 3, 6), date(2026, 3, 27), date(2026, 10, 23), date(2026, 10, 30)):
+        days = [first + timedelta(days=day) for day in range(4)]  # Friday to Monday
+        description = dated(*(f"{day}T09:30" for day in days), zone=zone)
+
+        assert [hour for hour, jobs in enumerate(description.arrivals.by_hour) if jobs] == [9]
+        assert description.arrivals.by_weekday == pytest.approx((1, 1, 1, 1), rel=0.05)
+        assert re.search(r"  Mon  1\.0.*  Fri  1\.0.*  Sat  1\.0.*  Sun  1\.0", text_of(description), re.DOTALL)
+        assert "  Tue" not in text_of(description)
+
+
+def test_weekdays_of_a_trace_with_dates_begin_with_monday_whatever_its_first_day() -> None:
+    description = dated("2026-05-07T08:30", "2026-05-11T22:30", "2026-05-13T08:30")
+
+    assert description.arrivals.first_day == date(2026, 5, 7)
+    assert description.arrivals.by_weekday == (1, 0, 0, 0, 1, 0, 1)  # from Thursday
+    assert re.findall(r"  (\w{3})  [01]\.0", text_of(description)) == ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
+    assert "Busiest 12 hours: from 21:00, all jobs come then." in text_of(description)
+
+
+def test_a_trace_without_dates_has_no_weekdays() -> None:
+    description = described(a_job(HOUR))
+
+    assert (description.arrivals.zone, description.arrivals.first_day) == (None, None)
+    assert "by day of the trace's weeks" in text_of(description)
 
 
 def test_jobs_that_take_no_time_need_nothing() -> None:

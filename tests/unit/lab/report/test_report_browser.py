@@ -283,3 +283,14 @@ def test_print_leaves_out_closed_tables_and_keeps_open_ones(browser: Browser, pa
 
     assert browser.value(heights).count(True) == 1
     assert browser.value("getComputedStyle(document.querySelector('nav')).display") == "none"
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_telephone_shows_savings_and_a_shade_where_a_table_goes_on(browser: Browser, page: Path, dark: bool) -> None:
+    browser.open(page, 390, dark=dark)
+
+    table = "document.querySelector('#compared .scroll')"
+    edges = f"(({table}).scrollWidth > ({table}).clientWidth) && getComputedStyle({table}).backgroundImage"
+    heading = "[...document.querySelectorAll('#compared th')].find(th => th.textContent.startsWith('saving'))"
+    assert browser.value(f"{heading}.getBoundingClientRect().right <= {table}.getBoundingClientRect().right")
+    assert browser.value(edges).count("linear-gradient") == 4

@@ -1,11 +1,19 @@
-import re
 from collections.abc import Mapping
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.lab.report.charts.palette import CHART_CSS, DARK, LIGHT, group_inks, literal, strategy_inks
+from ebbtide.lab.report.charts.palette import (
+    CHART_CSS,
+    DARK,
+    LIGHT,
+    MARKS,
+    group_inks,
+    job_inks,
+    literal,
+    strategy_inks,
+)
 from ebbtide.lab.simulator.results import Strategy
 
 PAPERS = pytest.mark.parametrize("inks", [LIGHT, DARK], ids=["light", "dark"])
@@ -24,7 +32,7 @@ def contrast(ink: str, paper: str) -> float:
 
 @PAPERS
 def test_marks_stand_out_from_their_paper(inks: Mapping[str, str]) -> None:
-    marks = {name: contrast(ink, inks["paper"]) for name, ink in inks.items() if re.fullmatch(r"[gk]\d", name)}
+    marks = {name: contrast(inks[name], inks["paper"]) for name in MARKS}
 
     assert {name for name, ratio in marks.items() if ratio < 3} == set()
 
@@ -68,6 +76,15 @@ def test_up_to_eight_names_have_inks_of_their_own() -> None:
     names = ["fixed", "spot", *(f"pool-{number}" for number in range(6))]
 
     assert len(set(group_inks(names).values())) == 8
+
+
+@pytest.mark.parametrize("others", range(9))
+def test_the_jobs_of_a_day_have_inks_that_none_of_its_groups_has(others: int) -> None:
+    groups = ["fixed", "flexible", "gpu", *(f"flexible/type-{number}" for number in range(others))]
+
+    inks = [*group_inks(groups).values(), *job_inks(groups).values()]
+
+    assert len(set(inks)) == len(groups) + 2
 
 
 def test_every_strategy_of_the_simulator_has_an_ink_of_its_own() -> None:

@@ -17,10 +17,15 @@ from ebbtide.lab.simulator.strategies.table import cluster_plan
 from ebbtide.lab.simulator.trace.traces import Trace
 from ebbtide.lab.simulator.world.pools import PooledJob, assign
 from ebbtide.prices import Capacity, PricingAssumption, hourly, instance_type, usable
+from ebbtide.provisioning_labels import NodeKind, Provisioner
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.costs import CostSettings
+from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.settings.sections.pods.pod import Gpu
+from ebbtide.settings.sections.workloads import WorkloadSettings
+from ebbtide.vocabulary.labels import Category
 from tests.builders.replay import priced
-from tests.builders.simulator import HOUR, a_job, a_pool, a_stack, a_trace
+from tests.builders.simulator import HOUR, a_job, a_pool, a_stack, a_trace, a_workload
 from tests.counts import examples
 
 DAY = 24 * HOUR
@@ -146,6 +151,59 @@ def test_no_packing_of_whole_nodes_is_cheaper_at_any_instant(train: int, wide: i
 
     assert packed >= own - hourly("us-east-1", "m7i.xlarge") - 1e-9  # its fixed node holds none of these pods
     assert max(packed, hourly("us-east-1", "m7i.4xlarge")) >= mixed - 1e-9  # its one group has a minimum of one
+
+
+def on_gpu(**gpu: str) -> WorkloadSettings:
+    return a_workload(Category.FLEXIBLE).model_copy(update={"gpu": Gpu.model_validate({"count": 1, **gpu})})
+
+
+def stack_with_two_gpus(service: WorkloadSettings) -> StackSettings:
+    """GPUs with 24 and with 48 GB, a service that may use both, and a pool."""
+    groups = {
+        name: NodeGroupSettings(kind=NodeKind.GPU, instance_types=(type_,), max=9)
+        for name, type_ in (("gpu", "g6.2xlarge"), ("gpu-large", "g6e.2xlarge"))
+    }
+    pool = a_pool("train", gpu=1, most=99).model_copy(update={"node_group": "gpu-large"})
+    chosen = a_stack({"train": pool})
+    return chosen.model_copy(
+        update={"node_groups": {**chosen.node_groups, **groups}, "workloads": {**chosen.workloads, "ranker": service}}
+    )
+
+
+def test_work_for_a_large_gpu_pays_for_large_gpus_beside_a_service_that_may_use_any() -> None:
+    """The service makes one choice of both groups; its own GPU is a small one, which is cheaper."""
+    chosen = stack_with_two_gpus(on_gpu())
+
+    idle, busy = bound_of(chosen, ()), bound_of(chosen, (PooledJob(HOUR, HOUR, "train"),) * 3)
+
+    assert (idle.node_hours["gpu"], idle.node_hours["gpu-large"]) == (pytest.approx(24), 0)
+    assert (busy.node_hours["gpu"], busy.node_hours["gpu-large"]) == (pytest.approx(24), pytest.approx(3))
+
+
+def test_a_service_that_needs_40_gib_of_gpu_memory_pays_for_no_gpu_with_24() -> None:
+    chosen = stack_with_two_gpus(on_gpu())
+    both = chosen.model_copy(update={"workloads": {**chosen.workloads, "writer": on_gpu(memory="40Gi")}})
+
+    hours = bound_of(both, ()).node_hours
+
+    assert (hours["gpu"], hours["gpu-large"]) == (pytest.approx(24), pytest.approx(24))
+
+
+def test_work_pays_for_no_node_that_is_too_small_for_one_of_its_pods() -> None:
+    """Karpenter may choose r7i.large and m7i.4xlarge; only these hold 24 GiB."""
+    group = NodeGroupSettings(
+        kind=NodeKind.FLEXIBLE,
+        instance_types=("r7i.large", "m7i.4xlarge"),
+        max=20,
+        provisioner=Provisioner.KARPENTER,
+    )
+    chosen = a_stack({"train": a_pool(cpu="1", memory="24Gi", most=99)})
+    chosen = chosen.model_copy(update={"node_groups": {**chosen.node_groups, "flexible": group}, "workloads": {}})
+
+    hours = bound_of(chosen, (PooledJob(HOUR, HOUR, "train"),) * 4).node_hours
+
+    assert hours["flexible/r7i.large"] == pytest.approx(0)
+    assert hours["flexible/m7i.4xlarge"] > 1  # four of them fill more than one
 
 
 @pytest.mark.parametrize("strategy", [Strategy.FIXED_FLEXIBLE, Strategy.CLUSTER_AUTOSCALING])

@@ -271,6 +271,75 @@ def test_columns_that_are_named_replace_the_recognized_ones(tmp_path: Path) -> N
     assert "missing column nowhere: found born," in refusal(path, Reading(columns={**columns, "gpu": "nowhere"}))
 
 
+@pytest.mark.parametrize(("word", "gpus"), [("true", 1), ("Yes", 1), ("F", 0), ("off", 0), ("0", 0), ("2", 2)])
+def test_a_column_that_says_whether_a_job_needs_a_gpu_counts_one(tmp_path: Path, word: str, gpus: int) -> None:
+    path = written(tmp_path, f"created,duration,queue,cpus,needs_gpu\n5,60,a,4,{word}\n")
+
+    trace = find_trace(path, Reading(columns={"gpu": "needs_gpu"}))
+
+    assert [job.gpu for job in trace.jobs] == [gpus]
+    rule = "needs_gpu says only whether a job needs a GPU: one GPU was assumed (a rule, not data)."
+    assert (rule in trace.assumptions) == (not word.isdecimal())
+
+
+def test_flags_of_json_and_parquet_count_too(tmp_path: Path) -> None:
+    rows = [{"created": 5, "duration": 60, "queue": "a", "cpus": 4, "needs_gpu": flag} for flag in (True, False)]
+    reading = Reading(columns={"gpu": "needs_gpu"})
+    lines = written(tmp_path, "\n".join(map(json.dumps, rows)), "jobs.jsonl")
+    table = parquet(tmp_path / "jobs.parquet", pa.Table.from_pylist(rows))
+
+    assert [job.gpu for job in find_trace(lines, reading).jobs] == [1, 0]
+    assert [job.gpu for job in find_trace(table, reading).jobs] == [1, 0]
+
+
+@pytest.mark.parametrize("name", ["needs_gpu", "has_gpu", "uses_gpus", "is-gpu-job", "WantsGPU"])
+def test_a_flag_for_gpus_is_not_passed_over_silently(tmp_path: Path, name: str) -> None:
+    message = refusal(written(tmp_path, f"created,duration,queue,cpus,{name}\n5,60,a,4,true\n"))
+
+    assert f"found {name} (for example --columns gpu={name}" in message
+
+
+CUSTOMERS = "created,duration,queue,customer,tier\n5,60,a,acme,1\n6,60,b,globex,1\n7,60,c,acme,2\n8,60,d,,2\n"
+
+
+@pytest.mark.parametrize(
+    ("where", "queues"),
+    [
+        ({"customer": ("acme",)}, "ac"),
+        ({"customer": ("acme", "globex")}, "abc"),
+        ({"customer": ("acme",), "tier": ("2",)}, "c"),
+        ({"customer": ("",)}, "d"),
+        ({"queue": ("b",)}, "b"),
+    ],
+)
+def test_only_rows_with_the_values_of_where_are_read(
+    tmp_path: Path, where: dict[str, tuple[str, ...]], queues: str
+) -> None:
+    trace = find_trace(written(tmp_path, CUSTOMERS), Reading(where=where))
+
+    assert "".join(job.queue for job in trace.jobs) == queues
+    assert any(text.startswith(f"Left out: {4 - len(queues)} row") for text in trace.assumptions)
+    assert not any("not used" in text and set(where) & set(text.split()) for text in trace.assumptions)
+
+
+def test_a_bad_row_that_where_leaves_out_is_no_problem(tmp_path: Path) -> None:
+    path = written(tmp_path, CUSTOMERS + "never,60,e,initech,1\n")
+
+    assert len(find_trace(path, Reading(where={"customer": ("acme",)})).jobs) == 2
+    assert "column created" in refusal(path)
+
+
+def test_values_and_columns_of_where_that_the_file_lacks_are_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, CUSTOMERS)
+
+    assert refusal(path, Reading(where={"customer": ("acmee", "acme")})) == (
+        "--where customer=acmee: wanted a value of the column, found '', 'acme', 'globex'"
+    )
+    assert refusal(path, Reading(where={"custmer": ("acme",)})) == (
+        "row 1: --where custmer: wanted a column of the file, found created,duration,queue,customer,tier"
+    )
+
+
 def test_an_export_without_sizes_says_that_a_job_takes_a_worker(tmp_path: Path) -> None:
     trace = find_trace(written(tmp_path, "enqueued_at,duration,queue\n5,00:01:00,a\n6,1-00:00:00,a\n"))
 

@@ -125,7 +125,7 @@ def test_memory_alone_may_be_missing_without_a_gpu(tmp_path: Path) -> None:
         (["0,60,a,1,2"], "row 2: wanted 6 columns, found 5"),
         (["0,60,a,inf,2,0"], "row 2, column cpu: wanted cores, 0 to 1000000, found 'inf'"),
         (["0,1_000,a,1,2,0"], "row 2, column duration_s: wanted seconds, 0 to 31622400 (366 days), found '1_000'"),
-        (["0,60,a,1,2,-1"], "row 2, column gpu: wanted GPUs, 0 to 100000, found '-1' (for example 0.5)"),
+        (["0,60,a,1,2,-1"], "row 2, column gpu: wanted GPUs, 0 to 100000, or true or false, found '-1'"),
         (
             ["0,60,a,1,2,0", "40000000,60,a,1,2,0"],
             "column submitted_at: wanted seconds from time 0 of the trace, 0 to 3",
