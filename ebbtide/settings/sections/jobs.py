@@ -22,7 +22,7 @@ from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.calendars import parse_timezone
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.grammar import text_schema
-from ebbtide.settings.sections.pods.pod import PodSettings
+from ebbtide.settings.sections.pods.pod import NODE_GROUP, PodSettings
 from ebbtide.settings.sections.pods.probes import Probes
 from ebbtide.settings.sections.pods.volumes import no_claims
 from ebbtide.settings.sections.types import Count, Positive, PositiveDuration
@@ -196,9 +196,7 @@ class JobSettings(PodSettings):
     parallelism: Positive = Field(
         default=1, description="number of concurrent pods, at most completions", examples=["4"]
     )
-    node_group: str = Field(
-        default="", description="node group of the pods; default: the cheapest that fits", examples=["flexible"]
-    )
+    node_group: str = Field(default="", description=NODE_GROUP, examples=["flexible"])
 
     @property
     def expected_run(self) -> timedelta:

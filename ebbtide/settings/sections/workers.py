@@ -16,7 +16,7 @@ from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings, e
 from ebbtide.settings.sections.checkpoints import CHECKPOINTS_ENV, CHECKPOINTS_PATH, CheckpointSettings
 from ebbtide.settings.sections.grammar import choice, needed_with, only_with
 from ebbtide.settings.sections.pods.env import EnvVariable
-from ebbtide.settings.sections.pods.pod import ScrapedPodSettings
+from ebbtide.settings.sections.pods.pod import NODE_GROUP, ScrapedPodSettings
 from ebbtide.settings.sections.pods.probes import Probes
 from ebbtide.settings.sections.pods.volumes import Volume, no_claims
 from ebbtide.settings.sections.ray import RAY_ENV, RAY_TOKEN_VARIABLES
@@ -348,7 +348,7 @@ class WorkerSettings(PoolSettings, ScrapedPodSettings):
     )
     node_group: str = Field(
         default="",
-        description="node group of the workers; default: the cheapest that fits",
+        description=NODE_GROUP,
         examples=["flexible"],
     )
 

@@ -136,6 +136,10 @@ class Gpu(Settings):
 
 _COUNT: TypeAdapter[int] = TypeAdapter(Count)
 NO_GPU = Gpu(count=0)
+NODE_GROUP = (
+    "node group of the pods: of kind gpu if they request GPUs, else flexible or spot; default: the cheapest that fits"
+)
+"""The description of `nodeGroup`, which each kind of pod that ends has. Spot groups have no GPUs."""
 
 
 class Limits(Settings):
