@@ -2,7 +2,7 @@
 
 import yaml
 
-from tests.builders.components import ROOT
+from tests.paths import ROOT
 
 
 def test_the_shipped_project_names_no_plugin_of_its_own() -> None:

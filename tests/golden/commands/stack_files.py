@@ -9,7 +9,7 @@ from tests.builders.based import BASE, ON_PRODUCTION, PRODUCTION, STACK
 from tests.builders.existing import onprem
 from tests.builders.settings import shortest
 from tests.golden.commands.case import Case, replaced, returns
-from tests.paths import ROOT
+from tests.paths import ROOT, STACK_FILES
 
 
 def _stack(name: str, text: str) -> Mapping[str, str]:
@@ -17,7 +17,7 @@ def _stack(name: str, text: str) -> Mapping[str, str]:
 
 
 def _shipped(*names: str) -> Mapping[str, str]:
-    folders = (ROOT / "stacks", ROOT / "tests" / "golden" / "files" / "stacks")
+    folders = (STACK_FILES, ROOT / "tests" / "golden" / "files" / "stacks")
     files = {path.stem.removeprefix("Pulumi."): path for folder in folders for path in folder.glob("*.yaml")}
     return {f"stacks/Pulumi.{name}.yaml": files[name].read_text(encoding="utf-8") for name in names}
 
