@@ -51,6 +51,7 @@ from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
 from ebbtide.settings.sections.zones import usual_id, usual_letters
 from ebbtide.text.counts import first_names
+from ebbtide.text.pages import page_command
 from ebbtide.text.quantities import memory_text
 from ebbtide.vocabulary.labels import Category
 from ebbtide.vocabulary.windows import BusinessHours
@@ -463,7 +464,7 @@ def spot_cautions(settings: StackSettings) -> Iterator[Caution]:
             text = (
                 f"{pool.node_group} has spot nodes, whose workers get no stop signal before their node goes: "
                 "EKS obeys the budget, which is closed. They take jobs until then, so run only jobs there that may be "
-                "started again, or give the pool checkpoints with required: true (docs/explanation/spot.md)"
+                f"started again, or give the pool checkpoints with required: true ({page_command('spot')})"
             )
             yield Caution("spot.workers-not-told", f"workers.{name}.nodeGroup", text)
 

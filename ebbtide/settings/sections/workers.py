@@ -320,7 +320,7 @@ class WorkerSettings(PoolSettings, ScrapedPodSettings):
     instead_of: ClassVar[dict[str, str]] = {
         "calm": "it is called stabilizationWindow",
         "floor": "a pool's floors are min, morning and businessHours.overnight; a forecast of its workers pays "
-        "in none of 36 cases (docs/evidence/results-of-pool-forecasts.md)",
+        "in none of 36 cases",
         "sleep": "a pool without jobs has no workers: min: 0",
         "kubernetes": "a queue worker starts no pods; a program that does is a workload, under ebbtide:workloads",
     }

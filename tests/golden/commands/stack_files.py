@@ -98,6 +98,9 @@ CASES: Mapping[str, Case] = {
         lines=["explain acme", "explain acme workers.train", "explain acme workers.train.maxx", "explain broken"],
         files={**BASED, **_stack("broken", REFUSED)},
     ),
+    "docs/sections": Case(
+        lines=["docs not-here#languages", "docs services", "docs lief", "docs not-here#queue"], widths=(80,)
+    ),
     "stacks/many": Case(lines=["stacks"], json=["stacks --json -"], files=MANY),
     "dashboards/acme": Case(
         lines=["dashboards acme -o out"], files=_stack("acme", shortest()), written=["out"], widths=(80,)
