@@ -22,6 +22,7 @@ from ebbtide.settings.sections.pods.volumes import Volume, no_claims
 from ebbtide.settings.sections.ray import RAY_ENV, RAY_TOKEN_VARIABLES
 from ebbtide.settings.sections.types import Count, Duration, Positive, PositiveDuration, Queue, ShortName, Word
 from ebbtide.text.durations import format_duration
+from ebbtide.text.pages import page_command
 from ebbtide.vocabulary.controller_config import CeleryKeys
 from ebbtide.vocabulary.documents import from_settings
 
@@ -320,7 +321,7 @@ class WorkerSettings(PoolSettings, ScrapedPodSettings):
     instead_of: ClassVar[dict[str, str]] = {
         "calm": "it is called stabilizationWindow",
         "floor": "a pool's floors are min, morning and businessHours.overnight; a forecast of its workers pays "
-        "in none of 36 cases",
+        f"in none of 36 cases ({page_command('results-of-pool-forecasts')})",
         "sleep": "a pool without jobs has no workers: min: 0",
         "kubernetes": "a queue worker starts no pods; a program that does is a workload, under ebbtide:workloads",
     }
