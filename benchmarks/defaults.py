@@ -17,6 +17,7 @@ from pathlib import Path
 from benchmarks.cases import documents_of, folder_of
 from benchmarks.defaults_page import PlayedChoice, page
 from benchmarks.study import SCOPES, stack_for
+from ebbtide.demo import STACK_FILE
 from ebbtide.lab.simulator.cluster.model import GroupModel
 from ebbtide.lab.simulator.results import Strategy
 from ebbtide.lab.simulator.setup import ReplayOptions, ReplaySetup, replay_setup_of
@@ -110,7 +111,7 @@ def week_of(trace: Trace, week: int) -> Trace:
 def played(piece: Piece, choice: str) -> dict[str, str | float | int]:
     """One choice on one piece. The week begins as the trace does, so every week has the same business hours."""
     whole, max_job_s = find_trace(piece.trace), SCOPES[piece.scope]
-    settings = load_stack(DEMO) if piece.stack == DEMO else stack_for(whole, max_job_s)
+    settings = load_stack(str(STACK_FILE)) if piece.stack == DEMO else stack_for(whole, max_job_s)
     week = week_of(whole, piece.week)
     options = ReplayOptions(max_job_s=max_job_s, days=week.days)
     start = replay_setup_of(settings, whole, replace(options, days=None)).start

@@ -17,6 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.measure import Figures, spread
+from ebbtide.demo import STACK_FILE
 from ebbtide.preview.page import PageRequest, customer_preview
 from tests.builders.many import COMMON, replace_in, write_customers
 
@@ -108,7 +109,7 @@ def _on_bases(root: Path, customers: int) -> list[str]:
 def _repository(root: Path, customers: int) -> list[str]:
     stacks = root / "stacks"
     stacks.mkdir(parents=True)
-    demo = Path("stacks/Pulumi.demo.yaml").read_text(encoding="utf-8")
+    demo = STACK_FILE.read_text(encoding="utf-8")
     names = [f"x{number:02}" for number in range(customers)]
     for name in names:
         text = demo.replace("ebbtide:customer: demo", f"ebbtide:customer: {name}")

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import Figures, own_peak_mib, spread
+from ebbtide.demo import STACK_FILE
 from ebbtide.jobs import __version__
 from ebbtide.lab.simulator.replay import ReplayOptions
 from ebbtide.lab.simulator.results import Strategy
 from ebbtide.lab.sweep.plan import SweepPlan, SweepRequest, plan_of
 from ebbtide.lab.sweep.run import run
 from ebbtide.lab.sweep.store import ResultStore
-from ebbtide.settings.load import stack_path
 
 ROOT = Path(__file__).parents[1]
 ZONES = ("America/New_York", "Europe/Berlin", "Asia/Tokyo", "America/Sao_Paulo", "Australia/Sydney")
@@ -49,7 +49,7 @@ print(json.dumps([time.perf_counter() - began, time.process_time() - cpu]))
 
 def stacks_in(folder: Path, count: int) -> list[str]:
     """Generated stack files."""
-    text = stack_path("demo", ROOT).read_text(encoding="utf-8")
+    text = STACK_FILE.read_text(encoding="utf-8")
     names: list[str] = []
     for number, zone in zip(range(count), cycle(ZONES), strict=False):
         path = folder / f"Pulumi.customer-{number}.yaml"

@@ -53,7 +53,7 @@ def connect(endpoint: RedisEndpoint, environment: Mapping[str, str]) -> Redis:
 
 _MESSAGES: Mapping[type[exceptions.RedisError], str] = {  # the first match counts; a plain RedisError needs no prefix
     exceptions.AuthenticationError: "Redis refused the user name or password: ",
-    exceptions.NoPermissionError: "Redis user lacks a right (docs/reference/queues.md lists them): ",
+    exceptions.NoPermissionError: "Redis user lacks a right (`ebbtide docs queues#rights` lists them): ",
     exceptions.BusyLoadingError: "Redis is still loading its data: ",
     MasterNotFoundError: "no Sentinel knows a primary: are the service's name and their addresses right? ",
     exceptions.TimeoutError: "Redis did not answer in time: frozen, cut off, or a TLS port spoken to without TLS? ",

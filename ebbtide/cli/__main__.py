@@ -39,6 +39,7 @@ COMMANDS = {
     "stacks": Command("ebbtide.cli.stacks", "", "Show all customers in one table, offline."),
     "preview": Command("ebbtide.cli.preview", "provision", "Preview a change: dangers, cost, coming nights."),
     "changed": Command("ebbtide.cli.changed", "", "List the stacks that differ from a git ref."),
+    "docs": Command("ebbtide.cli.docs", "", "Print a page of the documentation, or one section of it."),
     "prices": Command("ebbtide.cli.prices", "", "Show the prices in use, or download newer ones from AWS."),
     "simulate": Command("ebbtide.cli.simulate", "simulate", "Replay a trace of jobs: node-hours, dollars and waits."),
     "sweep": Command("ebbtide.cli.sweep", "sweep", "Replay many stacks with many settings: which is best?"),
@@ -84,7 +85,7 @@ COMMANDS = {
 
 
 PANELS = {
-    "Write and review": ("init", "new", "check", "stacks", "explain", "render", "preview"),
+    "Write and review": ("init", "new", "check", "stacks", "explain", "render", "preview", "docs"),
     "Estimate": ("demo", "simulate", "sweep", "advise", "prices", "ledger", "idle"),
     "Operate": (
         *("status", "top", "why", "report"),

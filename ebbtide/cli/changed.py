@@ -18,6 +18,7 @@ from ebbtide.pull_requests.deployments import DeploymentsUnknown, read_deploymen
 from ebbtide.pull_requests.waves import Remaining, WaveTooLarge, document, plan_waves, reasons, undeployed
 from ebbtide.settings import StackInvalid, load_stack, stack_names
 from ebbtide.settings.load import project_root
+from ebbtide.text.pages import page_command
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -91,7 +92,9 @@ def _report(concerned: ChangedStacks, *, why_all: bool) -> None:
         typer.echo(f"all stacks: {concerned.cause}", err=True)
     for name in concerned.gone:
         typer.echo(
-            f"stack {name}: its file is gone; its resources stay until `pulumi destroy` (docs/how-to/life.md)", err=True
+            f"stack {name}: its file is gone; its resources stay until `pulumi destroy` "
+            f"({page_command('life#the-last-day')})",
+            err=True,
         )
     for name in concerned.misnamed:
         typer.echo(f"stacks/Pulumi.{name}.yaml: wanted letters, digits, '-', '_', '.' in the stack's name", err=True)

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.rule import Rule
 
 from ebbtide.cli.console import fail, replay_with_bars, write_json
+from ebbtide.demo import STACK_FILE
 from ebbtide.demo.embedded_envoy import NoEnvoy
 from ebbtide.demo.embedded_redis import NoRedis
 from ebbtide.demo.live import LiveError, LiveResult, run_live
@@ -49,7 +50,9 @@ command = typer.Typer(add_completion=False, rich_markup_mode=None)
 @command.command(epilog="Example: ebbtide demo --days 2 --output out/short")
 def demo(
     *,
-    stack: Annotated[str, typer.Option(metavar="STACK", help="A name (demo) or a path.")] = "demo",
+    stack: Annotated[
+        str | None, typer.Option(metavar="STACK", help="A name or a path; default: the demo's own stack.")
+    ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Directory of the report.")] = Path(
         "out/demo"
     ),
@@ -65,7 +68,7 @@ def demo(
     signal.signal(signal.SIGTERM, _as_interrupt)
     try:
         with _step(out, "check"):
-            settings = load_stack(stack)
+            settings = load_stack(str(STACK_FILE) if stack is None else stack)
             with_known_nodes(settings)
             for line in summary(settings):
                 out.print(line)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ebbtide.cli.console import fail
-from ebbtide.project.files import NoWheel, repository_files, wheel_of_this_version, write_repository
+from ebbtide.project.files import NoWheel, refuse_full, repository_files, wheel_of_this_version, write_repository
 from ebbtide.text.files import Unwritable
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -22,6 +22,7 @@ def init(
 ) -> None:
     """Write a repository for your own stacks, Pulumi program and workflows."""
     try:
+        refuse_full(folder)
         files = repository_files(wheel_of_this_version(wheel))
         write_repository(folder, files)
     except NoWheel as error:

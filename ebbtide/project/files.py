@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from ebbtide.settings.first_file import Answers, file_text
 from ebbtide.settings.json_schema import base_schema_text, schema_text
+from ebbtide.text.counts import first_names
 from ebbtide.text.files import Unwritable
 
 _TEMPLATES = Path(__file__).with_name("repository")
@@ -71,13 +72,18 @@ def _installed_from() -> Path | None:
     return Path(unquote(address.path)) if address.scheme == "file" and "archive_info" in record else None
 
 
+def refuse_full(folder: Path) -> None:
+    """Raise `Unwritable` if the folder holds anything but a git repository."""
+    names = sorted(entry.name for entry in folder.iterdir() if entry.name != ".git") if folder.is_dir() else []
+    if names:
+        raise Unwritable(f"{folder}: wanted an empty folder, found a full one, with {first_names(names, 3)}")
+
+
 def write_repository(folder: Path, files: Mapping[str, bytes]) -> None:
     """Write all files into an empty folder, which may be a git repository, or none. Raises `Unwritable`."""
     try:
+        refuse_full(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        existing = sorted(entry.name for entry in folder.iterdir() if entry.name != ".git")
-        if existing:
-            raise Unwritable(f"{folder}: wanted an empty folder, found {', '.join(existing[:3])} in it")
         with TemporaryDirectory(prefix=".ebbtide-", dir=folder) as staging:
             for name, content in files.items():
                 path = Path(staging) / name

@@ -98,7 +98,7 @@ def file_text(answers: Answers, base: Base | None = None) -> str:
 
 _HEAD = """\
 # yaml-language-server: $schema=../docs/stack.schema.json
-# One customer. docs/reference/stack-file.md explains every key, `ebbtide check` finds what is wrong, `ebbtide render`
+# One customer. `ebbtide docs stack-file` explains every key, `ebbtide check` finds what is wrong, `ebbtide render`
 # shows what the file would build and cost. Quote times, dates and versions: YAML parsers disagree about bare ones.
 config:
 """

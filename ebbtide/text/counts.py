@@ -1,6 +1,6 @@
 """Counts and shares in words, and the sign for an unknown figure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ebbtide.text.money import MINUS
 
@@ -36,3 +36,9 @@ def several(number: int, noun: str) -> str:
 def verb(number: int, one: str, more: str) -> str:
     """Return the form of a verb that agrees with a count, such as `does` or `do`."""
     return one if number == 1 else more
+
+
+def first_names(names: Sequence[str], most: int = 6) -> str:
+    """Return the names, from a seventh on as their number: `a, b and 3 more`."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

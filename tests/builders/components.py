@@ -15,7 +15,7 @@ from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig,
 from ebbtide.vocabulary.labels import Category
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
 from tests.builders.recorded import record
-from tests.paths import ROOT
+from tests.paths import DATA
 
 STACK = StackContext(customer="acme")
 REDIS = RedisEndpoint(host="ebbtide-redis.ebbtide.svc", password_env="REDIS_PASSWORD")
@@ -103,4 +103,4 @@ def _defaults(model: type[WorkloadSettings] | type[WorkerSettings]) -> dict[str,
 @cache
 def demo_stack() -> tuple[Resource, ...]:
     """The demo customer's whole stack, recorded once."""
-    return record(load_stack("demo", ROOT))
+    return record(load_stack("demo", DATA))

@@ -7,9 +7,9 @@ from typing import Any, cast
 import yaml
 
 from ebbtide.settings import StackSettings, parse_stack
-from tests.builders.components import ROOT
 from tests.builders.real_size import real_size
 from tests.builders.settings import shortest
+from tests.paths import STACK_FILES
 
 CLUSTER_ID = "3f1c2a9e-6b0d-4c57-9f5e-0a4d8c7b6e21"
 MADE_ON_EKS = ("ebbtide:network", "ebbtide:nodeGroups", "ebbtide:costs")
@@ -28,7 +28,7 @@ def stack_of(cluster: str = "", **changes: str) -> StackSettings:
 
 
 def stack_config(stack: str) -> dict[str, Any]:
-    text = (ROOT / "stacks" / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8")
+    text = (STACK_FILES / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8")
     return cast("dict[str, Any]", yaml.safe_load(text)["config"])
 
 

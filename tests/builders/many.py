@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from tests.paths import ROOT
+from tests.paths import STACK_FILES
 
 _REGIONS = (
     ("europe", "eu-central-1", "Europe/Berlin"),
@@ -16,7 +16,7 @@ _AUTHOR = ("-c", "user.name=builder", "-c", "user.email=builder@example.com")
 
 def write_customers(root: Path, number: int) -> list[str]:
     """Write and commit the stacks x000, x001, …; return their names."""
-    demo = (ROOT / "stacks" / "Pulumi.demo.yaml").read_text(encoding="utf-8")
+    demo = (STACK_FILES / "Pulumi.demo.yaml").read_text(encoding="utf-8")
     _write(root / COMMON, "config:\n" + demo[demo.index("  ebbtide:workloads:") : demo.index("  ebbtide:costs:")])
     nodes = demo[demo.index("  ebbtide:cluster:") : demo.index("  ebbtide:workloads:")]
     _write(root / PRODUCTION, f"config:\n  ebbtide:base: bases/common.yaml\n{nodes}")

@@ -15,8 +15,8 @@ from typing import Any, cast
 import yaml
 
 from ebbtide.settings.file.problems import Location, path_text
-from tests.builders.components import ROOT
 from tests.builders.settings import SHORTEST
+from tests.paths import STACK_FILES
 
 CANARY = "hunter2canary"
 """Stands in every secret that is put in a wrong place."""
@@ -37,7 +37,7 @@ class Mutant:
 
 def bases() -> dict[str, str]:
     """Sound files, by name."""
-    stacks = {name: (ROOT / "stacks" / f"Pulumi.{name}.yaml").read_text() for name in ("demo", "example-berlin")}
+    stacks = {name: (STACK_FILES / f"Pulumi.{name}.yaml").read_text() for name in ("demo", "example-berlin")}
     return {**stacks, "shortest": SHORTEST}
 
 

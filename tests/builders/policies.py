@@ -10,9 +10,10 @@ from typing import Any, TypeAlias, cast
 
 from ebbtide.recording.resources import Resource, display_name
 from ebbtide.settings import StackSettings, load_stack
-from tests.builders.components import ROOT, demo_stack
+from tests.builders.components import demo_stack
 from tests.builders.existing import twins
 from tests.builders.recorded import record
+from tests.paths import DATA
 
 Resources: TypeAlias = tuple[Resource, ...]
 Change: TypeAlias = Callable[[Resources], Resources]
@@ -36,7 +37,7 @@ class Mutant:
 
 @cache
 def settings_of(stack: str) -> StackSettings:
-    return twins(DEMO, _SET_OF_NODES)[1] if stack == ON_PREMISES else load_stack(stack, ROOT)
+    return twins(DEMO, _SET_OF_NODES)[1] if stack == ON_PREMISES else load_stack(stack, DATA)
 
 
 @cache

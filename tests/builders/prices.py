@@ -1,6 +1,6 @@
 """The price files of the release before prices of all regions: 81 types in five regions."""
 
-from tests.builders.components import ROOT
+from tests.paths import ROOT
 
 BEFORE = ROOT / "tests" / "unit" / "prices" / "before"
 

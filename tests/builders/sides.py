@@ -17,9 +17,10 @@ from ebbtide.preview.document import Danger
 from ebbtide.preview.sides import Side, side_at
 from ebbtide.recording.resources import Resource
 from ebbtide.settings import load_stack, parse_stack
-from tests.builders.components import ROOT, demo_stack
+from tests.builders.components import demo_stack
 from tests.builders.recorded import record
 from tests.builders.settings import SHORTEST
+from tests.paths import DATA, STACK_FILES
 
 IDENTITY = ("-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false")
 
@@ -59,7 +60,7 @@ def demo(*changes: Change) -> Side:
 @cache
 def demo_now() -> Side:
     """As it is in the repository, recorded once."""
-    return Side(stack="demo", settings=load_stack("demo", ROOT), resources=demo_stack())
+    return Side(stack="demo", settings=load_stack("demo", DATA), resources=demo_stack())
 
 
 def edited(side: Side, edit: Callable[[Resource], Resource | None], *more: Resource) -> Side:
@@ -131,7 +132,7 @@ def with_max(most: int) -> str:
 
 @cache
 def _demo_config() -> Config:
-    return cast("Config", yaml.safe_load((ROOT / Path("stacks/Pulumi.demo.yaml")).read_text())["config"])
+    return cast("Config", yaml.safe_load((STACK_FILES / "Pulumi.demo.yaml").read_text())["config"])
 
 
 def _put(values: Mapping[str, Any], path: Sequence[str], value: object) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from infra.stack import compose
 from tests.builders.charts import MLFLOW, deployment
 from tests.builders.mutants import as_pulumi_passes
 from tests.builders.recorded import record
-from tests.paths import ROOT
+from tests.paths import ROOT, STACK_FILES
 
 EXAMPLE = ROOT / "examples" / "own-program"
 EXAMPLE_CONFIG = yaml.safe_load((EXAMPLE / "stacks" / "Pulumi.acme.yaml").read_text())["config"]
@@ -75,7 +75,12 @@ def test_a_foreign_package_ends_a_command_with_one_line(module: str, tmp_path: P
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
 
     done = subprocess.run(
-        [EBBTIDE, "check", "demo"], capture_output=True, text=True, env=environment, cwd=ROOT, check=False
+        [EBBTIDE, "check", STACK_FILES / "Pulumi.demo.yaml"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=ROOT,
+        check=False,
     )
 
     assert done.returncode == 2
@@ -89,7 +94,12 @@ def test_a_folder_without_modules_hides_no_package(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
 
     done = subprocess.run(
-        [EBBTIDE, "check", "demo"], capture_output=True, text=True, env=environment, cwd=ROOT, check=False
+        [EBBTIDE, "check", STACK_FILES / "Pulumi.demo.yaml"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=ROOT,
+        check=False,
     )
     assert done.returncode == 0
 

@@ -18,8 +18,8 @@ from control_plane.plane.errors import Ended, NotStarted
 from control_plane.plane.probes import HOST, free_ports
 
 from controllers.adapters.kube_api import ApiError
-from tests.builders.components import ROOT
 from tests.builders.control_plane import eventually
+from tests.paths import ROOT
 
 pytestmark = pytest.mark.control_plane
 

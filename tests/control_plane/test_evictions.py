@@ -22,11 +22,11 @@ from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.labels import CATEGORY, NAMESPACE, PAUSED, WORKLOAD, Category
 from ebbtide.vocabulary.windows import WeeklyInterval
-from tests.builders.components import ROOT
 from tests.builders.control_plane import eventually
 from tests.builders.operation import Process, Scene
 from tests.builders.redis import endpoint
 from tests.control_plane.support.placement import redis_volume
+from tests.paths import DATA
 
 Json: TypeAlias = dict[str, Any]
 
@@ -144,7 +144,7 @@ def scale(plane: ControlPlane, workers: int) -> None:
 
 @contextmanager
 def town(folder: Path) -> Generator[Town]:
-    settings = load_stack("demo", ROOT)
+    settings = load_stack("demo", DATA)
     with ControlPlane(hands_off=f"{CATEGORY}={Category.WORKER}") as plane, EmbeddedRedis() as redis:
         for group, number in NODES.items():
             for index in range(number):

@@ -11,11 +11,11 @@ from control_plane.plane.stack import APPLY
 from controllers.adapters.kube_api import ApiError, Json
 from ebbtide.settings import stack_names
 from ebbtide.vocabulary.labels import NAMESPACE
-from tests.builders.components import ROOT
 from tests.builders.stack_files.listed import removals, shapes
 from tests.control_plane.support.accepted import ALL_WRITES, rendered, rendered_text, stays_as_it_is
 from tests.control_plane.support.applying import NEW_KIND, Applying, State
 from tests.control_plane.support.ownership import Provisioner
+from tests.paths import DATA
 
 pytestmark = pytest.mark.control_plane
 
@@ -96,7 +96,7 @@ def test_a_deployment_that_rolled_so_far_ends_its_old_pod_first_from_now_on(
     assert plane.api.get(hub)["spec"]["strategy"] == {"type": "Recreate"}
 
 
-@pytest.mark.parametrize("name", stack_names(ROOT))
+@pytest.mark.parametrize("name", stack_names(DATA))
 def test_a_stack_of_ours_is_accepted_by_kubectl_and_stays_as_it_is(
     name: str, plane: ControlPlane, applying: Applying, tmp_path: Path
 ) -> None:

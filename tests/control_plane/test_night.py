@@ -23,10 +23,10 @@ from ebbtide.lab.simulator.world.waits import percentile
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings import load_stack
 from ebbtide.vocabulary.labels import CATEGORY, NAMESPACE, NODE_KIND, Category
-from tests.builders.components import ROOT
 from tests.builders.control_plane import eventually
 from tests.control_plane.support.recorded_nodes import RecordedNodes, recorded_nodes
 from tests.counts import count
+from tests.paths import DATA
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.long, pytest.mark.redis, pytest.mark.timeout(4800)]
 
@@ -61,7 +61,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     if lacking := missing():
         pytest.skip(how_to_get(lacking))
     length = timedelta(hours=HOURS)
-    night = demo_night(load_stack("demo", ROOT), MORNING - length, length, resync=RESYNC, flexible=FLEXIBLE)
+    night = demo_night(load_stack("demo", DATA), MORNING - length, length, resync=RESYNC, flexible=FLEXIBLE)
     speed = float(SPEED)
     result = play(night, speed, tmp_path_factory.mktemp("night"))
     while not result.took.tolerable and speed > SPEED / 4:

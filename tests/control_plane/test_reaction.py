@@ -15,10 +15,10 @@ from ebbtide.provisioning_labels import POOL, WORKER_NAMESPACE
 from ebbtide.settings import load_stack
 from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.labels import NAMESPACE, NODE_GROUP
-from tests.builders.components import ROOT
 from tests.builders.control_plane import Fresh, eventually
 from tests.builders.operation import ALWAYS_NIGHT, Scene
 from tests.builders.redis import endpoint, server, shared_server
+from tests.paths import DATA
 
 __all__ = ["server", "shared_server"]  # fixtures
 
@@ -31,7 +31,7 @@ PATIENCE = 60.0  # seconds
 
 @pytest.fixture
 def stack(control_plane: ControlPlane, fresh: Fresh, tmp_path: Path) -> Iterator[InstalledStack]:
-    settings = load_stack("demo", ROOT)
+    settings = load_stack("demo", DATA)
     stack = install(control_plane, settings, tmp_path / "rendered")
     for name in (f"reaction-{number}" for number in range(NODES)):
         fresh.forget_later(f"/api/v1/nodes/{name}")

@@ -32,11 +32,11 @@ from ebbtide.vocabulary.labels import (
 )
 from ebbtide.vocabulary.windows import WeeklyInterval
 from tests.builders.authority import AUTHORITY
-from tests.builders.components import ROOT
 from tests.builders.control_plane import eventually
 from tests.builders.recorded import record
 from tests.builders.settings import loaded, shortest
 from tests.control_plane.support.applying import followed
+from tests.paths import DATA
 
 pytestmark = pytest.mark.control_plane
 
@@ -76,7 +76,7 @@ class Stack:
 @pytest.fixture(scope="module")
 def stack(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("rendered")
-    write_directory(folder, output_files(record(load_stack("demo", ROOT))))
+    write_directory(folder, output_files(record(load_stack("demo", DATA))))
     files = str(folder / "kubernetes")
     accepted = followed(control_plane, folder)
     config = load(ControllerConfig, (folder / "controller-config.json").read_text())
@@ -140,7 +140,7 @@ def test_the_steps_make_each_secret_before_the_first_pod_that_waits_for_it(stack
 
 
 def test_the_other_example_is_accepted_too(control_plane: ControlPlane, stack: Stack, tmp_path: Path) -> None:
-    write_directory(tmp_path, output_files(record(load_stack("example-berlin", ROOT))))
+    write_directory(tmp_path, output_files(record(load_stack("example-berlin", DATA))))
     accepted = control_plane.kubectl(*APPLY, "--dry-run=server", "-f", str(tmp_path / "kubernetes"))
 
     assert len(accepted.split()) == objects_in(tmp_path / "kubernetes")

@@ -17,10 +17,10 @@ from typing import Any
 import yaml
 from pulumi import automation
 
-from tests.builders.components import ROOT
 from tests.engine.stand_in.cloud import Cloud
+from tests.paths import ROOT, STACK_FILES
 
-STACKS = sorted(file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in (ROOT / "stacks").glob("*.yaml"))
+STACKS = sorted(file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in STACK_FILES.glob("*.yaml"))
 _SAME = frozenset({"same", "read", "refresh"})
 
 
@@ -87,7 +87,7 @@ class Project:
         (self.folder / "stacks" / f"Pulumi.{name}.yaml").write_text(yaml.safe_dump({"config": dict(config)}))
 
     def ship(self, name: str) -> None:
-        shutil.copy(ROOT / "stacks" / f"Pulumi.{name}.yaml", self.folder / "stacks")
+        shutil.copy(STACK_FILES / f"Pulumi.{name}.yaml", self.folder / "stacks")
 
     def edit(self, name: str, change: Callable[[dict[str, Any]], object]) -> None:
         """Change the stack file's `config`."""

@@ -16,10 +16,10 @@ from pulumi.automation import CommandError
 from components.ownership import MAX_UNAVAILABLE, REPLICAS
 from controllers.adapters.kube_api import Json
 from ebbtide.vocabulary.labels import FIELD_MANAGER
-from tests.builders.components import ROOT
 from tests.control_plane.support.applying import quiet_plane
 from tests.control_plane.support.ownership import IGNORED, Program, Site
 from tests.engine.project import Project
+from tests.paths import ROOT
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 

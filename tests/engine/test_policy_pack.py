@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pulumi.automation import CommandError, ConfigValue
 
-from tests.builders.components import ROOT
 from tests.engine.project import STACKS, Project, Told
+from tests.paths import ROOT
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 

@@ -2,7 +2,8 @@
 
 import yaml
 
-from tests.builders.components import ROOT
+from ebbtide.settings.file.contents import STACKS
+from tests.paths import ROOT
 
 
 def test_the_shipped_project_names_no_plugin_of_its_own() -> None:
@@ -11,4 +12,4 @@ def test_the_shipped_project_names_no_plugin_of_its_own() -> None:
 
     assert project.keys().isdisjoint({"plugins", "packages"})
     assert (ROOT / project["main"] / "__main__.py").is_file()
-    assert (ROOT / project["stackConfigDir"]).is_dir()
+    assert project["stackConfigDir"] == STACKS

@@ -19,7 +19,7 @@ from ebbtide.preview.page import PageRequest, preview
 from ebbtide.preview.render.as_json import as_json as preview_json
 from ebbtide.settings import load_stack
 from tests.builders.sides import Change, Repository, put, whole, without
-from tests.paths import ROOT
+from tests.paths import DATA, STACK_FILES
 
 JOBS = {"openb2023-a": "demo", "itp2021-a": "example-berlin"}
 REQUESTS = {"requests-azure2023-code": ("ranker-base", None), "requests-servegen-m-small": ("embedder", 1)}
@@ -44,20 +44,20 @@ CHANGES: Mapping[str, tuple[Change, ...]] = {
 
 
 def jobs_document(trace: str) -> str:
-    found = replay(load_stack(JOBS[trace], ROOT), find_trace(trace), ReplayOptions(days=2))
+    found = replay(load_stack(JOBS[trace], DATA), find_trace(trace), ReplayOptions(days=2))
     return _written(replay_json(found))
 
 
 def requests_document(trace: str) -> str:
     service, days = REQUESTS[trace]
     options = ServiceOptions(days=days)
-    course = service_course(load_stack("example-lisbon", ROOT), service, find_requests(trace), options)
+    course = service_course(load_stack("example-lisbon", DATA), service, find_requests(trace), options)
     return _written(service_json(replay_service(course, options)))
 
 
 def change_document(name: str) -> str:
     """The preview of one change of the demo customer's stack file, against the file in the repository."""
-    config = yaml.safe_load((ROOT / "stacks" / "Pulumi.demo.yaml").read_text(encoding="utf-8"))
+    config = yaml.safe_load((STACK_FILES / "Pulumi.demo.yaml").read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as folder:
         repository = Repository(Path(folder))
         repository.commit(yaml.safe_dump(config), "demo")

@@ -17,7 +17,7 @@ from ebbtide.settings import StackSettings, load_stack, parse_stack
 from tests.builders.example import STACK_FILE
 from tests.builders.generated import stack_text
 from tests.builders.recorded import record
-from tests.paths import DATA, ROOT
+from tests.paths import DATA
 
 FILES = Path(__file__).parent / "files"
 GENERATED = FILES / "generated"
@@ -72,7 +72,7 @@ def _settings(name: str) -> StackSettings:
         return load_stack(str(STACK_FILE))
     if name.startswith("full-"):
         return load_stack(str(FILES / "stacks" / f"{name}.yaml"))
-    return load_stack(name, ROOT)
+    return load_stack(name, DATA)
 
 
 def _blocks(resources: Sequence[Resource]) -> Mapping[str, str]:

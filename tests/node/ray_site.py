@@ -20,7 +20,7 @@ from ebbtide.settings.sections.ray import TOKEN_KEY, token_secret
 from ebbtide.vocabulary.labels import NAMESPACE
 from tests.node import tasks
 from tests.node.harbour import DAY, Harbour, config, is_ready, parsed, pool, settle
-from tests.paths import ROOT
+from tests.paths import DATA
 
 CLUSTER, POOL, GROUP = "flow", "drive", "cpu"
 RAY = f"ebbtide-ray-{CLUSTER}"
@@ -108,7 +108,7 @@ class Site:
 
     def sweep(self, *options: str) -> Job:
         """In a worker's pod; `PLAYED` replays."""
-        stacks = {name: stack_path(name, ROOT).read_text(encoding="utf-8") for name in ("demo", "example-berlin")}
+        stacks = {name: stack_path(name, DATA).read_text(encoding="utf-8") for name in ("demo", "example-berlin")}
         plan = {"stacks": stacks, "options": [*_ASKED, *options]}
         return self.harbour.enqueue_call("tasks.swept", plan, name=f"sweep-{secrets.token_hex(4)}", queue=POOL)
 

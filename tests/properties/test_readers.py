@@ -34,7 +34,7 @@ from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint
 from ebbtide.vocabulary.documents import dump, load
 from tests.builders.prices import before
 from tests.counts import count
-from tests.paths import ROOT
+from tests.paths import DATA, STACK_FILES
 
 MOST_MIB = 400
 _MOST_BYTES = 2**20
@@ -151,7 +151,7 @@ def _recoded(data: bytes, random: Random) -> bytes:
 
 @cache
 def _demo() -> StackSettings:
-    return load_stack("demo", ROOT)
+    return load_stack("demo", DATA)
 
 
 @cache
@@ -161,7 +161,7 @@ def _registered() -> tuple[Resource, ...]:
 
 @cache
 def _stacks() -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted((ROOT / "stacks").glob("*.yaml"))}
+    return {path.name: path.read_bytes() for path in sorted(STACK_FILES.glob("*.yaml"))}
 
 
 def _read_stack(path: Path, _random: Random) -> str:
@@ -213,7 +213,7 @@ def _plans() -> dict[str, bytes]:
         before = {**state, "inputs": {**one.inputs, "tags": {"number": str(number)}}}
         op = ("same", "create", "update", "delete", "replace")[number % 5]
         steps.append({"op": op, "urn": one.urn, "oldState": before, "newState": state, "replaceReasons": ["tags"]})
-    config = yaml.safe_load((ROOT / "stacks" / "Pulumi.demo.yaml").read_text())["config"]
+    config = yaml.safe_load((STACK_FILES / "Pulumi.demo.yaml").read_text())["config"]
     texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in config.items()}
     told = {"changeSummary": {"same": 1}, "diagnostics": [{"severity": "warning", "message": "x"}]}
     plans = {"plan.json": {}, "with-config.json": {"config": texts}}
@@ -230,7 +230,7 @@ def _read_plan(path: Path, _random: Random) -> str:
 
 @cache
 def _documents() -> dict[str, bytes]:
-    stacks = [load_stack(name, ROOT) for name in ("demo", "example-berlin")]
+    stacks = [load_stack(name, DATA) for name in ("demo", "example-berlin")]
     redis, years = RedisEndpoint(host="redis"), [2026, 2027]
     return {f"{stack.stack}.json": dump(controller_config(stack, redis, years)).encode() for stack in stacks}
 

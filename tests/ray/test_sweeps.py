@@ -12,13 +12,14 @@ from typing import Any, cast
 import pytest
 
 from ebbtide.jobs import __version__
-from tests.paths import ROOT
+from tests.paths import ROOT, STACK_FILES
 from tests.ray.cluster import PROGRAMS, VERSION, RayCluster
 
 pytestmark = pytest.mark.ray
 
 ASKED = [
-    *("demo", "example-berlin", "--trace", "openb2023-a", "--days", "3", "--seed", "0-2"),
+    *(str(STACK_FILES / f"Pulumi.{name}.yaml") for name in ("demo", "example-berlin")),
+    *("--trace", "openb2023-a", "--days", "3", "--seed", "0-2"),
     *("--vary", "stabilizationWindow=30s,2m", "--objective", "usd where wait_p95_s <= keda-defaults"),
 ]
 REPLAYS = 12

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.paths import ROOT
+from tests.paths import ROOT, STACK_FILES
 
 PRODUCT = ("infra", "components", "controllers", "ebbtide")
 
@@ -90,10 +90,10 @@ print(*sys.modules)
 @pytest.mark.process
 def test_commands_that_estimate_nothing_load_nothing_of_the_lab(tmp_path: Path) -> None:
     """Without a cluster, those of an operator end at their first question, with all their modules loaded."""
-    nowhere = ["--kubeconfig", str(tmp_path / "none")]
+    nowhere, demo = ["--kubeconfig", str(tmp_path / "none")], str(STACK_FILES / "Pulumi.demo.yaml")
     commands = [
-        *(["check", "demo"], ["stacks"], ["explain", "demo"], ["render", "demo"], ["preview", "demo"], ["changed"]),
-        *(["idle", "demo", *nowhere], ["status", *nowhere], ["top", *nowhere], ["why", "node", "a", *nowhere]),
+        *(["check", demo], ["stacks"], ["explain", demo], ["render", demo], ["preview", demo], ["changed"]),
+        *(["idle", demo, *nowhere], ["status", *nowhere], ["top", *nowhere], ["why", "node", "a", *nowhere]),
         *(["pause", *nowhere], ["probe", *nowhere], ["prices", "show"]),
         *([name, "--help"] for name in ("init", "new", "adopt", "maintenance", "dashboards", "release")),
     ]

@@ -15,7 +15,7 @@ import yaml
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from tests.builders.components import ROOT
+from tests.paths import ROOT
 
 _CLAIM = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
 OLDEST = min(Version(one.version) for one in SpecifierSet(_CLAIM))

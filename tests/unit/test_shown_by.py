@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders.components import ROOT
+from tests.paths import ROOT
 
 FEATURES = ROOT / "docs" / "evidence" / "features.md"
 PROOFS = ROOT / "docs" / "evidence" / "proofs.md"

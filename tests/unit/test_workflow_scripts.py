@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.builders.components import ROOT
+from tests.paths import ROOT
 
 pytestmark = [
     pytest.mark.process,

@@ -14,7 +14,7 @@ import yaml
 
 from ebbtide.cli.__main__ import COMMANDS
 from ebbtide.settings.sections.rollout import Wave
-from tests.builders.components import ROOT
+from tests.paths import ROOT
 
 FILES = sorted((ROOT / ".github" / "workflows").glob("*.y*ml"))
 ALL = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -25,6 +25,7 @@ from ebbtide.preview.dangers.restarts import renewed_secrets
 from ebbtide.preview.document import Danger, ResourceChange
 from ebbtide.preview.sides import Side
 from ebbtide.recording.state import StackState
+from ebbtide.text.pages import page_command
 
 STACK_MOVES = danger_kind(
     "stack-moves", "the stack moves to another region, or to another kind of cluster", Severity.BLOCKING
@@ -104,5 +105,5 @@ def _file_removed(before: Side) -> Danger:
         subjects=(before.stack,),
         text=f"removes the file of stack {before.stack}; what it created stays",
         impact="everything" if before.state is None else impact_on_all(before.state),
-        remedy="run pulumi destroy while the file exists (docs/how-to/life.md, The last day), then remove it",
+        remedy=f"run pulumi destroy while the file exists ({page_command('life#the-last-day')}), then remove it",
     )

@@ -20,6 +20,7 @@ from ebbtide.preview.document import ChangeKind, Danger, ResourceChange
 from ebbtide.recording.resources import Resource, name_of, namespace_of
 from ebbtide.recording.values import mappings, value_at
 from ebbtide.settings.sections.zones import is_id
+from ebbtide.text.pages import page_command
 
 OBJECT_MADE_TWICE = danger_kind(
     "object-made-twice", "an object is created before the existing one of its name is deleted", Severity.BLOCKING
@@ -54,7 +55,7 @@ def claim_change(before: Resource, after: Resource) -> ClaimChange | None:
     grow = f"; grow each disk by its claim, {changed[0]}-{set_}-0 … (kubectl edit pvc)" if changed else ""
     return ClaimChange(
         impact="; ".join(parts),
-        fix=f"{orphan}: the new set takes over the running pods{grow} (docs/how-to/life.md, The disk of a service)",
+        fix=f"{orphan}: the new set takes over the running pods{grow} ({page_command('life#the-disk-of-a-service')})",
     )
 
 

@@ -24,6 +24,7 @@ from ebbtide.settings.sections.ray import namespace_of_ray
 from ebbtide.settings.sections.redis import IN_CLUSTER_REDIS
 from ebbtide.settings.sections.serving.gateway import GATEWAY_NAMESPACE, KEDA_NAMESPACE
 from ebbtide.text.counts import verb
+from ebbtide.text.pages import page_command
 from ebbtide.vocabulary.labels import Category
 
 EVERYTHING_LOST = danger_kind("everything-lost", "the cluster or its network is replaced or deleted", Severity.BLOCKING)
@@ -141,7 +142,7 @@ def _everything_lost(change: ResourceChange, compared: Compared) -> Danger:
         subjects=(change.name,),
         text=_describe_loss(change),
         impact=impact,
-        remedy="create a second stack and move; to destroy this one: docs/how-to/life.md, The last day",
+        remedy=f"create a second stack and move; to destroy this one: {page_command('life#the-last-day')}",
     )
 
 
@@ -150,7 +151,7 @@ def _protected_lost(change: ResourceChange, impact: str) -> Danger:
         subjects=(change.name,),
         text=f"{_describe_loss(change)}; it is protected, so up stops there",
         impact=impact,
-        remedy="take the change back; to take the stack down on purpose: docs/how-to/life.md, The last day",
+        remedy=f"take the change back; to take the stack down on purpose: {page_command('life#the-last-day')}",
     )
 
 

@@ -15,6 +15,9 @@ from ebbtide.recording.state import NODE_GROUP_TYPE, GroupOverZones, node_group_
 from ebbtide.settings.capacity.packing import PodRequests, pod_requests
 from ebbtide.settings.capacity.placement import architecture
 from ebbtide.settings.model import StackSettings
+from ebbtide.text.pages import page_command
+
+_NEW_VERSION = page_command("life#a-new-version-of-kubernetes-a-new-image-of-nodes")
 
 GROUP_RESIZED = danger_kind("group-resized", "the minimum or the maximum of a node group changes", Severity.WARNING)
 KUBERNETES_UPDATED = danger_kind("kubernetes-updated", "Kubernetes goes up by one minor version", Severity.WARNING)
@@ -98,7 +101,7 @@ def _kubernetes_version(compared: Compared) -> Iterator[Danger]:
         yield KUBERNETES_UPDATED.danger(
             text=f"updates Kubernetes {words}: the nodes of every group are replaced within budgets",
             impact=impact,
-            remedy="in a maintenance, one evening: docs/how-to/life.md, A new version of Kubernetes",
+            remedy=f"in a maintenance, one evening: {_NEW_VERSION}",
         )
         return
     why = "EKS never goes back" if step < 0 else "EKS goes up by one minor version at a time"
@@ -129,7 +132,7 @@ def _replaced_nodes(compared: Compared) -> Iterator[Danger]:
             subjects=names,
             text=f"replaces the nodes of {', '.join(names)}: the launch template changes",
             impact=compared.impact_on_groups(groups),
-            remedy="in a maintenance (docs/how-to/life.md): where budgets are closed EKS gives up after 15 minutes",
+            remedy=f"in a maintenance ({_NEW_VERSION}): where budgets are closed EKS gives up after 15 minutes",
         )
 
 

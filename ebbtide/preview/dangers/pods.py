@@ -24,6 +24,7 @@ from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from ebbtide.settings.sections.entrance import Expose
 from ebbtide.text.durations import format_duration
+from ebbtide.text.pages import page_command
 from ebbtide.vocabulary.labels import NODE_GROUP, Category
 from ebbtide.vocabulary.windows import MINUTES_PER_DAY, WeeklyInterval
 
@@ -165,7 +166,7 @@ def _unprotected(compared: Compared) -> Iterator[Danger]:
             subjects=names,
             text=f"removes the protection of {', '.join(names)}",
             impact="a destroy, or a change that replaces them, deletes everything",
-            remedy="only as the first step of a destroy: docs/how-to/life.md, The last day",
+            remedy=f"only as the first step of a destroy: {page_command('life#the-last-day')}",
         )
 
 

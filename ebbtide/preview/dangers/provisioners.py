@@ -19,12 +19,13 @@ from ebbtide.settings.capacity.placement import node_of, with_adopted_pools
 from ebbtide.settings.model import StackSettings
 from ebbtide.text.durations import format_duration
 from ebbtide.text.money import dollars
+from ebbtide.text.pages import page_command
 
 PROVISIONER_MOVES = danger_kind(
     "provisioner-moves", "a group is added beside one of another provisioner", Severity.NOTE
 )
 
-_PAGE = "docs/how-to/karpenter-own.md, Change the provisioner of a group"
+_PAGE = page_command("karpenter-own#change-the-provisioner-of-a-group")
 _NAMES = {Provisioner.KARPENTER: "Karpenter", Provisioner.CLUSTER_AUTOSCALER: "the cluster autoscaler"}
 
 

@@ -15,6 +15,7 @@ from ebbtide.settings.sections.checkpoints import CheckpointSettings, Interrupti
 from ebbtide.settings.sections.ray import FaultTolerance, RayPod, RaySettings, namespace_of_ray
 from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
 from ebbtide.text.durations import format_duration
+from ebbtide.text.pages import page_command
 
 GRACE_SHORTENED = danger_kind("grace-shortened", "a stopped worker that must save gets less time", Severity.WARNING)
 JOBS_INTERRUPTIBLE = danger_kind("jobs-interruptible", "workers may be moved, or at more times", Severity.WARNING)
@@ -96,7 +97,7 @@ def _moves_to_spot(compared: Compared, name: str, pool: WorkerSettings) -> Dange
         subjects=(name,),
         text=f"moves pool {name} to spot nodes of group {pool.node_group}, which AWS takes back {notice}",
         impact=compared.impact(workers_of(compared, name)),
-        remedy="docs/explanation/spot.md lists what its jobs must tolerate"
+        remedy=f"{page_command('spot#with-checkpoints')} lists what its jobs must tolerate"
         if pool.must_save
         else "give it checkpoints, required: true",
     )
@@ -116,7 +117,7 @@ def ray_dangers(compared: Compared) -> Iterator[Danger]:
                 "there, and are then all created again",
                 impact=compared.impact(pods),
                 remedy="none needed; to apply it sooner, at the cost of what runs: ebbtide.dev/apply-until, see "
-                "docs/how-to/ray.md",
+                f"{page_command('ray#changes-to-a-running-cluster')}",
             )
 
 

@@ -15,6 +15,7 @@ from ebbtide.recording.graph import component_tree, counts_by_type
 from ebbtide.recording.ownership import lasting_rows, ownership_rows
 from ebbtide.recording.resources import Resource
 from ebbtide.settings import StackSettings
+from ebbtide.text.pages import page_command
 from ebbtide.text.sheet import WHOLE_DOLLARS, Cell, Column, Sheet, left, right
 from ebbtide.text.terminal import sheet_table
 
@@ -30,7 +31,7 @@ def stack_parts(settings: StackSettings, resources: Sequence[Resource], day: dat
         "Fields that Pulumi declares once and then leaves to their owner",
         _table([*left("object", "field", "owner"), *right("declared")], _ownership(resources, settings)),
         "",
-        "What `pulumi destroy` refuses to delete or leaves behind (docs/how-to/life.md)",
+        f"What `pulumi destroy` refuses to delete or leaves behind ({page_command('life#the-last-day')})",
         _table(left("resource", "what"), [(row.resource, row.what) for row in lasting_rows(resources)]),
         "",
         "US dollars per month",

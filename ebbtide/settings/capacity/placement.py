@@ -2,9 +2,9 @@
 
 A pod that fits no node of its group stays pending without a message, so the stack file check refuses it.
 
-**Processors.** An image for one processor does not start on another, and no stack file says what an image was built
-for. If all groups that a pod may use have one architecture, there is nothing to choose. If they differ, a pod is bound
-to amd64, which most images are built for, unless the file has `arch`.
+**Processors.** An image for one processor does not start on another, and only `arch` says what an image was built for.
+If all groups that a pod may use have one architecture, there is nothing to choose. If they differ, a pod without `arch`
+is bound to amd64, which most images are built for.
 """
 
 import math

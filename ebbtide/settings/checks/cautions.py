@@ -18,6 +18,7 @@ from ebbtide.settings.capacity.packing import (
 from ebbtide.settings.capacity.placement import copies, fits, offered, room_on_disk, takes
 from ebbtide.settings.capacity.pods import gateway_entrance
 from ebbtide.settings.capacity.process_documents import sleepers_of
+from ebbtide.settings.checks.architectures import architecture_cautions
 from ebbtide.settings.checks.commands import command_cautions
 from ebbtide.settings.checks.foreseen import policy_breaches
 from ebbtide.settings.declared import declared_pods, owned_entries, rolling_pods
@@ -49,11 +50,12 @@ from ebbtide.settings.sections.week import format_minutes
 from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
 from ebbtide.settings.sections.zones import usual_id, usual_letters
+from ebbtide.text.counts import first_names
+from ebbtide.text.pages import page_command
 from ebbtide.text.quantities import memory_text
 from ebbtide.vocabulary.labels import Category
 from ebbtide.vocabulary.windows import BusinessHours
 
-_NAMED = 6  # names per line
 EXCEPTIONS_LAST = timedelta(days=366)
 _HOLIDAYS_END_SOON = timedelta(days=60)
 SUPPORT_ENDS_SOON = timedelta(days=60)  # time to test the upgrade on another stack
@@ -79,6 +81,7 @@ def warnings_of(settings: StackSettings, today: date | None = None) -> tuple[Cau
         *_about_version(settings, day),
         *_about_controller(settings),
         *_about_images(settings),
+        *architecture_cautions(settings),
         *_about_addresses(settings),
         *_about_a_closed_network(settings),
         *_about_egress(settings),
@@ -463,7 +466,7 @@ def spot_cautions(settings: StackSettings) -> Iterator[Caution]:
             text = (
                 f"{pool.node_group} has spot nodes, whose workers get no stop signal before their node goes: "
                 "EKS obeys the budget, which is closed. They take jobs until then, so run only jobs there that may be "
-                "started again, or give the pool checkpoints with required: true (docs/explanation/spot.md)"
+                f"started again, or give the pool checkpoints with required: true ({page_command('spot')})"
             )
             yield Caution("spot.workers-not-told", f"workers.{name}.nodeGroup", text)
 
@@ -573,10 +576,9 @@ def _about_room(settings: StackSettings) -> Iterator[Caution]:
     for name, needed in nodes_at_maximum(settings).items():
         most = settings.node_groups[name].max
         if needed > most:
-            names = [pod.name for pod in pods if name in pod.groups]
-            names_text = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+            names = first_names([pod.name for pod in pods if name in pod.groups])
             text = (
-                f"{most} nodes, while the pods that may run there need {needed} at their maximum ({names_text}); "
+                f"{most} nodes, while the pods that may run there need {needed} at their maximum ({names}); "
                 "jobs and requests will wait although their pools and services may still grow"
             )
             yield Caution("node-group.too-small", f"nodeGroups.{name}.max", text)

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-PAGE = "docs/explanation/not-here.md"
+from ebbtide.text.pages import page_command
+
+PAGE = "not-here"
 
 _NAMES = {
     "queues": "activemq amqp beanstalk bullmq gearman kafka kinesis nats pubsub pulsar rabbit rabbitmq resque "
@@ -17,7 +19,7 @@ _NAMES = {
 
 def page_section(section: str) -> str:
     """Return the hint that names a section of the page."""
-    return f"{PAGE}#{section} says what to use instead"
+    return f"{page_command(f'{PAGE}#{section}')} says what to use instead"
 
 
 def not_here(name: str) -> str:

@@ -105,7 +105,7 @@ class ClusterSettings(Settings):
     node_shapes: dict[ShortName, NodeSetShape] = Field(
         default={},
         description="for kind existing: sizes and number of the nodes of each set in nodeSelectors, for simulate, "
-        "preview --simulate and advise",
+        "preview --trace and advise",
         examples=["{ gpu: { cpu: 15800m, memory: 60Gi, gpu: 1, max: 4 } }"],
     )
     node_pools: dict[

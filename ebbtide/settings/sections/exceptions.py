@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from ebbtide.settings.file.problems import show, value_at, wanted
 from ebbtide.settings.sections.checked import Settings, whole_list
 from ebbtide.settings.sections.types import DateText
+from ebbtide.text.pages import page_command
 
 POLICY_IDS = tuple(files("ebbtide.settings.sections").joinpath("policy_ids.txt").read_text(encoding="utf-8").split())
 """All rules of `ebbtide.policies`, which this package may not import: `make schema` writes their ids to the file."""
@@ -24,7 +25,9 @@ _REASON_EXAMPLE = "the vendor's licence binds it to one copy"
 def _policy(value: object) -> str:
     if not isinstance(value, str) or value not in POLICY_IDS:
         expected = f"a policy from {POLICY_IDS[0]} to {POLICY_IDS[-1]}"
-        raise wanted("exception.policy", expected, example="EB019", hint="docs/reference/policies.md lists them")
+        raise wanted(
+            "exception.policy", expected, example="EB019", hint=f"{page_command('policies#the-rules')} lists them"
+        )
     return value
 
 

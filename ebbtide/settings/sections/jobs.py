@@ -22,7 +22,7 @@ from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.calendars import parse_timezone
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.grammar import text_schema
-from ebbtide.settings.sections.pods.group import GroupPodSettings
+from ebbtide.settings.sections.pods.group import NODE_GROUP, GroupPodSettings
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.pods.probes import Probes
 from ebbtide.settings.sections.pods.volumes import no_claims
@@ -198,9 +198,7 @@ class JobSettings(GroupPodSettings):
     parallelism: Positive = Field(
         default=1, description="number of concurrent pods, at most completions", examples=["4"]
     )
-    node_group: str = Field(
-        default="", description="node group of the pods; default: the cheapest that fits", examples=["flexible"]
-    )
+    node_group: str = Field(default="", description=NODE_GROUP, examples=["flexible"])
 
     @property
     def least(self) -> int:

@@ -19,7 +19,7 @@ from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings, each_once
 from ebbtide.settings.sections.grammar import choice, text_schema
 from ebbtide.settings.sections.owned import Owned
-from ebbtide.settings.sections.pods.group import GroupPodSettings
+from ebbtide.settings.sections.pods.group import NODE_GROUP, GroupPodSettings
 from ebbtide.settings.sections.pods.pod import Gpu, PodSettings
 from ebbtide.settings.sections.pods.probes import Probes
 from ebbtide.settings.sections.pods.volumes import no_claims
@@ -196,9 +196,7 @@ class RayGroup(RayPod, GroupPodSettings):
         description="time after which a worker without tasks, and without objects that others need, is removed",
         examples=["2m"],
     )
-    node_group: str = Field(
-        default="", description="node group of the pods; default: the cheapest that fits", examples=["gpu"]
-    )
+    node_group: str = Field(default="", description=NODE_GROUP, examples=["gpu"])
     spot: Annotated[bool, Strict()] = Field(
         default=False,
         description="its tasks may be repeated, so its pods may be evicted together, as spot nodes require",

@@ -16,13 +16,14 @@ from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings, e
 from ebbtide.settings.sections.checkpoints import CHECKPOINTS_ENV, CHECKPOINTS_PATH, CheckpointSettings
 from ebbtide.settings.sections.grammar import choice, needed_with, only_with
 from ebbtide.settings.sections.pods.env import EnvVariable
-from ebbtide.settings.sections.pods.group import GroupPodSettings
+from ebbtide.settings.sections.pods.group import NODE_GROUP, GroupPodSettings
 from ebbtide.settings.sections.pods.pod import ScrapedPodSettings
 from ebbtide.settings.sections.pods.probes import Probes
 from ebbtide.settings.sections.pods.volumes import Volume, no_claims
 from ebbtide.settings.sections.ray import RAY_ENV, RAY_TOKEN_VARIABLES
 from ebbtide.settings.sections.types import Count, Duration, Positive, PositiveDuration, Queue, ShortName, Word
 from ebbtide.text.durations import format_duration
+from ebbtide.text.pages import page_command
 from ebbtide.vocabulary.controller_config import CeleryKeys
 from ebbtide.vocabulary.documents import from_settings
 
@@ -321,7 +322,7 @@ class WorkerSettings(PoolSettings, ScrapedPodSettings, GroupPodSettings):
     instead_of: ClassVar[dict[str, str]] = {
         "calm": "it is called stabilizationWindow",
         "floor": "a pool's floors are min, morning and businessHours.overnight; a forecast of its workers pays "
-        "in none of 36 cases (docs/evidence/results-of-pool-forecasts.md)",
+        f"in none of 36 cases ({page_command('results-of-pool-forecasts')})",
         "sleep": "a pool without jobs has no workers: min: 0",
         "kubernetes": "a queue worker starts no pods; a program that does is a workload, under ebbtide:workloads",
     }
@@ -350,7 +351,7 @@ class WorkerSettings(PoolSettings, ScrapedPodSettings, GroupPodSettings):
     )
     node_group: str = Field(
         default="",
-        description="node group of the workers; default: the cheapest that fits",
+        description=NODE_GROUP,
         examples=["flexible"],
     )
 

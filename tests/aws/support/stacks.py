@@ -12,7 +12,7 @@ from ebbtide.settings import StackSettings, load_stack, parse_stack
 from ebbtide.settings.sections.costs import MOST_TAGS
 from tests.builders.generated import stack_text
 from tests.builders.recorded import record
-from tests.paths import ROOT
+from tests.paths import ROOT, STACK_FILES
 
 GENERATED = 20
 
@@ -25,7 +25,7 @@ _LONGEST = "w" * 40  # a workload
 
 def shipped() -> dict[str, Path]:
     """By name, the files that a clone begins with."""
-    files = [*ROOT.glob("stacks/Pulumi.*.yaml"), *ROOT.glob("examples/*/Pulumi.*.yaml")]
+    files = [*STACK_FILES.glob("Pulumi.*.yaml"), *ROOT.glob("examples/*/Pulumi.*.yaml")]
     return {file.name.removeprefix("Pulumi.").removesuffix(".yaml"): file for file in sorted(files)}
 
 

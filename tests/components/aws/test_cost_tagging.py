@@ -21,9 +21,10 @@ from ebbtide.settings.sections.costs import parse_cost_tags
 from ebbtide.settings.sections.network import FlowLogSettings, Nat, NetworkSettings
 from ebbtide.settings.sections.redis import RedisKind, RedisSettings
 from ebbtide.vocabulary.labels import NODE_GROUP, NODE_KIND
-from tests.builders.components import ROOT, demo_stack
+from tests.builders.components import demo_stack
 from tests.builders.recorded import record
 from tests.builders.stack import stack_settings
+from tests.paths import DATA, ROOT
 
 STACKS = ("demo", "example-berlin", "with-everything")
 DOCUMENT = Path(ROOT / "docs" / "how-to" / "cost-tags.md")
@@ -34,7 +35,7 @@ def settings_of(stack: str) -> StackSettings:
     if stack == "with-everything":
         network = NetworkSettings(nat=Nat.PER_ZONE, endpoints=True, flow_logs=FlowLogSettings())
         return stack_settings(network=network, redis=RedisSettings(kind=RedisKind.ELASTICACHE))
-    return load_stack(stack, ROOT)
+    return load_stack(stack, DATA)
 
 
 @cache

@@ -17,11 +17,11 @@ from ebbtide.recording.graph import counts_by_type
 from ebbtide.recording.output import is_object
 from ebbtide.recording.record import record_directory, record_program
 from ebbtide.recording.resources import Resource
-from tests.builders.components import ROOT
 from tests.builders.existing import CLUSTER_ID, onprem, stack_config, twins
 from tests.builders.recorded import record
 from tests.builders.settings import loaded
 from tests.builders.stack import Recorded
+from tests.paths import ROOT
 
 CONFIG = {
     "ebbtide:customer": "acme",

@@ -36,6 +36,7 @@ from tests.control_plane.support.burst_jobs import hold
 from tests.control_plane.support.two_replicas import kubeconfig_through
 from tests.harness.api_proxy import ApiFault, ApiProxy
 from tests.harness.real_jobs import Ledger, Turn, read_ledger, work
+from tests.paths import DATA
 
 HANDS_OFF = f"{CATEGORY}={Category.WORKER}"
 WORKER_CLASS = "tests.control_plane.support.burst_jobs.HastyWorker"
@@ -226,7 +227,7 @@ class Platform:
 
 @contextmanager
 def platform(plane: ControlPlane, folder: Path) -> Generator[Platform]:
-    settings = load_stack("demo")
+    settings = load_stack("demo", DATA)
     with EmbeddedRedis() as redis:
         stack = install(plane, settings, folder / "rendered")
         for purpose, nodes in (("service", SERVICE_NODES), ("worker", WORKER_NODES)):

@@ -16,9 +16,9 @@ from ebbtide.recording.output import manifests
 from ebbtide.settings import load_stack
 from ebbtide.settings.model import StackSettings
 from ebbtide.vocabulary.labels import CATEGORY, NODE_GROUP, Category
-from tests.builders.components import ROOT
 from tests.builders.control_plane import eventually
 from tests.builders.recorded import record
+from tests.paths import DATA
 
 Json: TypeAlias = dict[str, Any]
 Change: TypeAlias = Callable[[Json], object]  # of the pod spec of a workload
@@ -31,7 +31,7 @@ _NO_NODE = "waiting"
 @cache
 def rendered(name: str) -> tuple[str, StackSettings]:
     """All objects of a customer's stack as one YAML stream, in the order of application."""
-    settings = load_stack(name, ROOT)
+    settings = load_stack(name, DATA)
     return "".join(manifests(record(settings)).values()), settings
 
 

@@ -31,7 +31,7 @@ from ebbtide.settings import load_stack
 from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint
 from ebbtide.vocabulary.labels import NAMESPACE
 from ebbtide.vocabulary.windows import BusinessHours
-from tests.paths import ROOT
+from tests.paths import DATA
 
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
@@ -105,7 +105,7 @@ class RestingPlane:
 def night_of_demo(plane: ControlPlane) -> Generator[RestingPlane]:
     """It is always night there, so that the hour of the measurement says nothing."""
     with EmbeddedRedis() as redis, TemporaryDirectory() as folder:
-        stack = install(plane, load_stack("demo", ROOT), Path(folder))
+        stack = install(plane, load_stack("demo", DATA), Path(folder))
         config = stack.config_with(RedisEndpoint(host=redis.host, port=redis.port))
         night = replace(config, hours=BusinessHours(timezone="UTC", week=()))
         yield RestingPlane(plane=plane, stack=stack, redis=redis, config=night)

@@ -9,7 +9,7 @@ from tests.builders.based import BASE, ON_PRODUCTION, PRODUCTION, STACK
 from tests.builders.existing import onprem
 from tests.builders.settings import shortest
 from tests.golden.commands.case import Case, replaced, returns
-from tests.paths import ROOT
+from tests.paths import ROOT, STACK_FILES
 
 
 def _stack(name: str, text: str) -> Mapping[str, str]:
@@ -17,7 +17,7 @@ def _stack(name: str, text: str) -> Mapping[str, str]:
 
 
 def _shipped(*names: str) -> Mapping[str, str]:
-    folders = (ROOT / "stacks", ROOT / "tests" / "golden" / "files" / "stacks")
+    folders = (STACK_FILES, ROOT / "tests" / "golden" / "files" / "stacks")
     files = {path.stem.removeprefix("Pulumi."): path for folder in folders for path in folder.glob("*.yaml")}
     return {f"stacks/Pulumi.{name}.yaml": files[name].read_text(encoding="utf-8") for name in names}
 
@@ -97,6 +97,9 @@ CASES: Mapping[str, Case] = {
     "explain/based": Case(
         lines=["explain acme", "explain acme workers.train", "explain acme workers.train.maxx", "explain broken"],
         files={**BASED, **_stack("broken", REFUSED)},
+    ),
+    "docs/sections": Case(
+        lines=["docs not-here#languages", "docs services", "docs lief", "docs not-here#queue"], widths=(80,)
     ),
     "stacks/many": Case(lines=["stacks"], json=["stacks --json -"], files=MANY),
     "dashboards/acme": Case(

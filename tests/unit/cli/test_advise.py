@@ -7,10 +7,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ebbtide.cli.advise import command
-from tests.paths import ROOT
+from tests.paths import STACK_FILES
 from tests.unit.lab.sweep.stacks import HEADER, a_stack_file
 
-DEMO = str(ROOT / "stacks" / "Pulumi.demo.yaml")
+DEMO = str(STACK_FILES / "Pulumi.demo.yaml")
 
 
 @pytest.fixture

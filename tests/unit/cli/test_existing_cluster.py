@@ -7,9 +7,9 @@ from typer.testing import CliRunner, Result
 
 from ebbtide.cli.__main__ import app
 from ebbtide.settings import StackSettings
-from tests.builders.components import ROOT
 from tests.builders.existing import onprem, written
 from tests.builders.settings import loaded
+from tests.paths import ROOT
 
 
 def run(*words: str) -> Result:

@@ -22,10 +22,10 @@ from ebbtide.preview.page import PageRequest
 from ebbtide.settings import load_stack
 from tests.builders.preview import document
 from tests.builders.replay import a_replay
-from tests.paths import ROOT
+from tests.paths import ROOT, STACK_FILES
 
-BERLIN = str(ROOT / "stacks" / "Pulumi.example-berlin.yaml")
-DEMO = str(ROOT / "stacks" / "Pulumi.demo.yaml")
+BERLIN = str(STACK_FILES / "Pulumi.example-berlin.yaml")
+DEMO = str(STACK_FILES / "Pulumi.demo.yaml")
 LABELLING = ROOT / "examples" / "labelling-platform" / "Pulumi.labelling.yaml"
 READ = ["--columns", "submitted_at=born", "--from", "2026-05-05", "--days", "1"]
 LINE = "12 jobs, 2026-05-05 to 2026-05-05, times read as ISO 8601 in Europe/Berlin (--timezone sets another zone)"

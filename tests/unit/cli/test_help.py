@@ -3,10 +3,12 @@
 import pytest
 from typer.testing import CliRunner
 
+from ebbtide.cli import top
 from ebbtide.cli.__main__ import COMMANDS, PANELS, app
 from ebbtide.prices.tables import ENVIRONMENT
+from tests.paths import STACK_FILES
 
-TRACE = "no-such-trace"
+DEMO, TRACE = str(STACK_FILES / "Pulumi.demo.yaml"), "no-such-trace"
 
 
 def test_each_command_is_in_one_group_with_its_line() -> None:
@@ -20,8 +22,12 @@ def test_each_command_is_in_one_group_with_its_line() -> None:
     assert all(command.help in said for command in COMMANDS.values())
 
 
+def test_the_list_says_how_often_top_reads() -> None:
+    assert f"every {vars(top)['_EVERY']:.0f} seconds" in COMMANDS["top"].help
+
+
 @pytest.mark.parametrize(
-    ("command", "former"), [(["preview", "demo"], "--simulate"), (["sweep", "demo", "--vary", "x=1"], "--traces")]
+    ("command", "former"), [(["preview", DEMO], "--simulate"), (["sweep", DEMO, "--vary", "x=1"], "--traces")]
 )
 def test_a_former_name_of_an_option_is_read_and_told_of(command: list[str], former: str) -> None:
     now, before = (CliRunner().invoke(app, [*command, f"{name}={TRACE}"]) for name in ("--trace", former))

@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 from ebbtide.cli.advise import command
 from ebbtide.cli.advise.stack_file import finish_advice
 from ebbtide.settings.patch import Change, changes_json
-from tests.paths import ROOT
+from tests.paths import STACK_FILES
 
 MAX = ("ebbtide:workers", "train", "max")
 
@@ -19,7 +19,7 @@ MAX = ("ebbtide:workers", "train", "max")
 def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "stacks").mkdir()
-    return Path(shutil.copy(ROOT / "stacks" / "Pulumi.demo.yaml", tmp_path / "stacks"))
+    return Path(shutil.copy(STACK_FILES / "Pulumi.demo.yaml", tmp_path / "stacks"))
 
 
 def apply(*changes: Change) -> Result:

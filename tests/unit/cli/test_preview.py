@@ -14,8 +14,10 @@ from ebbtide.lab.advice.change import ChangeReplay
 from ebbtide.preview.document import PreviewDocument, Simulated, StackVerdict
 from ebbtide.preview.page import PageRequest
 from tests.builders.preview import cost, customer, danger, document
+from tests.paths import STACK_FILES
 
 Answer = Callable[..., Result]
+DEMO = str(STACK_FILES / "Pulumi.demo.yaml")
 
 
 @pytest.fixture
@@ -163,7 +165,7 @@ def test_a_trace_of_requests_is_read_as_jobs_for_pools_and_as_requests_for_servi
 
     monkeypatch.setattr("ebbtide.cli.preview.preview", made)
     for trace in ("requests-azure2023-code", "openb2023-a"):
-        CliRunner().invoke(command, ["demo", "--trace", trace], catch_exceptions=False)
+        CliRunner().invoke(command, [DEMO, "--trace", trace], catch_exceptions=False)
 
     replays = [request.replay for request in asked if isinstance(request.replay, ChangeReplay)]
     assert [len(replay.traces) for replay in replays] == [1, 1]
@@ -172,7 +174,7 @@ def test_a_trace_of_requests_is_read_as_jobs_for_pools_and_as_requests_for_servi
 
 @pytest.mark.parametrize("option", ["--plan", "--trace"])
 def test_a_file_that_cannot_be_used_is_one_line_beside_the_page(preview: Answer, option: str) -> None:
-    result: Any = preview("demo", option, "nowhere.json", "--format", "json")
+    result: Any = preview(DEMO, option, "nowhere.json", "--format", "json")
     page = json.loads(result.stdout)
 
     assert result.exit_code == 1

@@ -13,10 +13,11 @@ from ebbtide.recording.resources import Resource
 from ebbtide.settings import StackSettings
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.documents import load
-from tests.builders.components import ROOT, demo_stack
+from tests.builders.components import demo_stack
 from tests.builders.settings import shortest
+from tests.paths import STACK_FILES
 
-DEMO = str(ROOT / "stacks" / "Pulumi.demo.yaml")
+DEMO = str(STACK_FILES / "Pulumi.demo.yaml")
 
 
 @pytest.fixture(autouse=True)

@@ -10,9 +10,9 @@ from typer.testing import CliRunner, Result
 
 from ebbtide.cli.simulate import command
 from ebbtide.lab.simulator.results import DEFAULT_STRATEGIES, Strategy
-from tests.paths import ROOT
+from tests.paths import STACK_FILES
 
-DEMO = str(ROOT / "stacks" / "Pulumi.demo.yaml")
+DEMO = str(STACK_FILES / "Pulumi.demo.yaml")
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from typer.testing import CliRunner, Result
 
 from ebbtide.cli.simulate import command
 from ebbtide.settings import load_stack
-from tests.paths import ROOT
+from tests.paths import STACK_FILES
 
-DEMO = str(ROOT / "stacks" / "Pulumi.demo.yaml")
+DEMO = str(STACK_FILES / "Pulumi.demo.yaml")
 PRODUCT = ["--strategy", "fixed-flexible"]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.paths import ROOT
+from tests.paths import ROOT, STACK_FILES
 
 pytestmark = pytest.mark.process
 
@@ -17,7 +17,8 @@ def test_the_script_prints_each_event_of_a_replay(tmp_path: Path) -> None:
     script.write_text(page.split("```python\n", 1)[1].split("```", 1)[0])
     shown = page.split("grep -A6 ' 9345'\n", 1)[1].split("```", 1)[0]
 
-    replay = ["simulate", "demo", "--trace", "openb2023-a", "--days", "1", "--strategy", "fixed-flexible"]
+    demo = str(STACK_FILES / "Pulumi.demo.yaml")
+    replay = ["simulate", demo, "--trace", "openb2023-a", "--days", "1", "--strategy", "fixed-flexible"]
     printed = subprocess.run(
         [sys.executable, script, *replay], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout

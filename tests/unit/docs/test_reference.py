@@ -2,11 +2,17 @@
 
 import re
 from functools import cache
+from itertools import pairwise
 
+import pytest
+
+from ebbtide.cli.__main__ import FORMER
 from tests.paths import ROOT
+from tools.docs.keys import further_keys, refused_on_existing_clusters
 from tools.docs.reference import documents
 
 DOCUMENTS = cache(documents)
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
 METRIC = re.compile(r"(?<!:)\bebbtide_[a-z_]+\b")  # no recording rule
 
 
@@ -21,7 +27,7 @@ def test_every_table_is_on_a_page() -> None:
 
     assert pages == {
         *("index", "aws-provider", "cli", "fidelity", "metrics", "monitoring", "policies", "preview"),
-        "stack-file-keys",
+        *("stack-file", "stack-file-keys", "existing-cluster"),
     }
 
 
@@ -50,3 +56,68 @@ def test_every_key_has_a_meaning_in_the_tables_of_keys() -> None:
 
     assert len(rows) > 300
     assert [key for key, meaning in rows if not meaning.strip()] == []
+
+
+CLUSTER_PAGE = """
+## `ebbtide:cluster` on EKS
+
+| key | meaning |
+|---|---|
+| `version`, `zones` | by hand |
+
+<!-- generated: further-keys -->
+| `admins` | generated before |
+<!-- end -->
+
+## `ebbtide:cluster` on existing clusters
+
+| key | meaning |
+|---|---|
+| `kind` | by hand |
+
+<!-- generated: further-keys -->
+<!-- end -->
+"""
+
+
+def further(page: str, heading: str) -> set[str]:
+    return set(
+        re.findall(r"^\| `(\w+)", further_keys(page, page.index("<!-- generated", page.index(heading))), re.MULTILINE)
+    )
+
+
+def test_a_page_gets_the_keys_that_its_own_tables_lack() -> None:
+    on_eks = further(CLUSTER_PAGE, "on EKS")
+
+    assert {"provisioner", "parallelDrains", "admins"} <= on_eks
+    assert on_eks.isdisjoint({"version", "zones", "kind", "context", "nodePools"})
+
+
+def test_keys_without_effect_on_a_kind_of_cluster_are_not_listed_for_it() -> None:
+    assert further(CLUSTER_PAGE, "on existing") == {
+        *("context", "clusterId", "nodeSelectors", "nodeShapes", "nodePools", "rayOperator", "parallelDrains")
+    }
+
+
+def test_a_key_that_is_refused_only_sometimes_is_listed_with_its_condition() -> None:
+    refused = refused_on_existing_clusters()
+
+    assert "`cluster.parallelDrains` without `cluster.nodePools`" in refused
+    assert refused.count("cluster.nodePools") == 1
+    assert "`ebbtide:network`" in refused
+
+
+@pytest.mark.parametrize(("command", "option"), [(name, old) for name, options in FORMER.items() for old in options])
+def test_no_page_names_a_former_option(command: str, option: str) -> None:
+    former = re.compile(rf"\b{command}\b[^\n`]*{option}\b")
+
+    assert [page.name for page in PAGES if former.search(page.read_text(encoding="utf-8"))] == []
+
+
+def test_no_page_shows_a_paragraph_or_a_command_twice_in_a_row() -> None:
+    twice: list[str] = []
+    for page in PAGES:
+        blocks = [block.strip() for block in page.read_text(encoding="utf-8").split("\n\n")]
+        twice += [f"{page.name}: {block}" for block, following in pairwise(blocks) if block and block == following]
+
+    assert twice == []

@@ -10,8 +10,9 @@ from ebbtide.lab.simulator.cluster.model import WorkloadModel
 from ebbtide.lab.simulator.results import Strategy
 from ebbtide.lab.simulator.strategies.table import cluster_plan
 from ebbtide.settings import load_stack
-from tests.builders.components import ROOT, demo_stack
+from tests.builders.components import demo_stack
 from tests.control_plane.support.kube import deployment
+from tests.paths import DATA
 
 TERM = "requiredDuringSchedulingIgnoredDuringExecution"
 BY_CATEGORY = {"key": "ebbtide.dev/category", "operator": "In", "values": ["flexible", "worker"]}
@@ -114,7 +115,7 @@ def test_kube_system_is_a_category_of_its_own() -> None:
 def test_rendered_workers_are_the_simulations_own() -> None:
     deployments = [resource.inputs for resource in demo_stack() if resource.inputs.get("kind") == "Deployment"]
     rendered = {item["metadata"]["name"]: item["spec"]["template"] for item in deployments}
-    plan = cluster_plan(load_stack("demo", ROOT), Strategy.FIXED_FLEXIBLE)
+    plan = cluster_plan(load_stack("demo", DATA), Strategy.FIXED_FLEXIBLE)
 
     for name, expected in plan.workers.items():
         seen = pod_model_of(rendered[name], name).model

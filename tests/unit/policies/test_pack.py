@@ -28,16 +28,16 @@ from ebbtide.policies import RULES, judge
 from ebbtide.policies.rule import Hits
 from ebbtide.recording.resources import Resource
 from ebbtide.recording.state import StackState
-from tests.builders.components import ROOT
 from tests.builders.mutants import as_pulumi_passes
 from tests.builders.policies import DEMO, MUTANTS, Change, both, edited, recorded, settings_of
+from tests.paths import ROOT, STACK_FILES
 
 pytestmark = pytest.mark.whole
 
 PACK = ROOT / "ebbtide" / "policies" / "pack"
 CANARY = "canary-3f9a"
 BUDGET = "PodDisruptionBudget ebbtide/api"
-CONFIG, _ = as_pulumi_passes(yaml.safe_load((ROOT / "stacks" / "Pulumi.demo.yaml").read_text())["config"])
+CONFIG, _ = as_pulumi_passes(yaml.safe_load((STACK_FILES / "Pulumi.demo.yaml").read_text())["config"])
 """As the engine has it: texts, and no order but that of the keys."""
 LEVELS = {rpc.MANDATORY: "mandatory", rpc.ADVISORY: "advisory"}
 OURS = {"stack-inputs", "stack-config", "all-judged"}

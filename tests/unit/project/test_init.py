@@ -101,8 +101,19 @@ def test_a_folder_with_files_stays_as_it_was(existing: str, tmp_path: Path, whee
     done = init(folder, "--wheel", wheel)
 
     assert done.exit_code == 1
-    assert done.output == f"{folder}: wanted an empty folder, found {existing.partition('/')[0]} in it\n"
+    assert done.output == f"{folder}: wanted an empty folder, found a full one, with {existing.partition('/')[0]}\n"
     assert files_in(folder) == {existing}
+
+
+def test_a_full_folder_is_refused_before_a_wheel_is_wanted(tmp_path: Path) -> None:
+    (tmp_path / "README.md").touch()
+
+    done = init(tmp_path)
+
+    assert (done.exit_code, done.output) == (
+        1,
+        f"{tmp_path}: wanted an empty folder, found a full one, with README.md\n",
+    )
 
 
 def test_a_file_is_no_folder(tmp_path: Path, wheel: Path) -> None:

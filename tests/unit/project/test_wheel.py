@@ -45,6 +45,7 @@ def test_the_wheel_locks_itself(repository: Path) -> None:
         (["preview", "--all"], "example"),
         (["changed", "--all"], '["example"]'),
         (["new", "--help"], "CUSTOMER"),
+        (["docs", "not-here#queues"], "## Queues"),
     ],
 )
 def test_a_command_works_in_the_new_repository(

@@ -12,10 +12,10 @@ import pytest
 from ebbtide.provisioning_labels import POOL
 from ebbtide.recording.resources import Resource
 from ebbtide.settings import load_stack, parse_stack
-from tests.builders.components import ROOT
 from tests.builders.mutants import sound_config
 from tests.builders.recorded import record
 from tests.builders.stack import Recorded
+from tests.paths import DATA
 
 pytestmark = pytest.mark.whole
 
@@ -33,7 +33,7 @@ Kind = Callable[[Resource], bool]
 @cache
 def stack(name: str) -> Recorded:
     if name in ("demo", "example-berlin"):
-        return Recorded(record(load_stack(name, ROOT)))
+        return Recorded(record(load_stack(name, DATA)))
     more = {
         "shortest": {},
         "elasticache": {"ebbtide:redis": {"kind": "elasticache"}, "ebbtide:redisPassword": "x" * 16},

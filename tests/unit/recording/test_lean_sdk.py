@@ -15,7 +15,7 @@ from ebbtide.recording.lean_sdk import lean_sdk
 from ebbtide.recording.record import record, record_program
 from ebbtide.recording.resources import Resource
 from ebbtide.settings import load_stack
-from tests.paths import ROOT
+from tests.paths import DATA
 
 
 class _Box(pulumi.ComponentResource):
@@ -26,7 +26,7 @@ class _Box(pulumi.ComponentResource):
 
 @pytest.mark.parametrize("name", ["demo", "example-berlin", "example-lisbon"])
 def test_a_stack_is_recorded_as_with_the_sdks_own_functions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = load_stack(name, ROOT)
+    settings = load_stack(name, DATA)
     lean = record(settings)
 
     monkeypatch.setattr(recorder, "lean_sdk", nullcontext)

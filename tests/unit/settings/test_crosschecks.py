@@ -194,7 +194,7 @@ def test_a_pool_on_spot_nodes_is_told_that_nobody_tells_its_workers(tmp_path: Pa
 
     (caution,) = [caution for caution in warnings_of(loaded(spot, tmp_path)) if "spot" in str(caution)]
     assert (caution.code, caution.place) == ("spot.workers-not-told", "workers.train.nodeGroup")
-    assert "docs/explanation/spot.md" in caution.text
+    assert "ebbtide docs spot" in caution.text
     elsewhere = spot.replace("nodeGroup: spot", "nodeGroup: flexible")
     assert not [line for line in warnings_of(loaded(elsewhere, tmp_path)) if "spot" in str(line)]
 

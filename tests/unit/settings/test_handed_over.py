@@ -10,13 +10,13 @@ from ebbtide.settings import StackInvalid, load_stack
 from ebbtide.settings.file.contents import files_in, no_files
 from ebbtide.settings.load import settings_of_texts, value_of
 from tests.builders.mutants import as_pulumi_passes
-from tests.paths import ROOT
+from tests.paths import DATA, ROOT, STACK_FILES
 
 LABELLING = ROOT / "examples" / "labelling-platform" / "Pulumi.labelling.yaml"
 
 
 def texts(name: str) -> dict[str, str]:
-    return texts_of(ROOT / "stacks" / f"Pulumi.{name}.yaml")
+    return texts_of(STACK_FILES / f"Pulumi.{name}.yaml")
 
 
 def texts_of(path: Path) -> dict[str, str]:
@@ -29,7 +29,7 @@ def test_the_texts_of_a_file_are_the_settings_of_the_file(name: str) -> None:
     foreign = {"aws:profile": "somebody's", "pulumi:tags": "{"}
 
     assert settings_of_texts({**texts(name), **foreign}, stack=name, file="config", reader=no_files) == load_stack(
-        name, ROOT
+        name, DATA
     )
 
 

@@ -11,7 +11,7 @@ from referencing import Registry, Resource
 
 from ebbtide.settings.json_schema import base_schema, base_schema_text, json_schema, schema_text
 from tests.builders.settings import shortest
-from tests.paths import ROOT
+from tests.paths import ROOT, STACK_FILES
 
 pytestmark = pytest.mark.whole
 
@@ -82,7 +82,7 @@ def test_a_stack_file_on_a_base_has_its_customer_and_no_wrong_value() -> None:
 
 @pytest.mark.parametrize("stack", ["demo", "example-berlin"])
 def test_the_example_stacks_pass_and_name_it_in_their_first_line(stack: str) -> None:
-    text = (ROOT / "stacks" / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8")
+    text = (STACK_FILES / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8")
 
     assert faults(text) == []
     assert text.startswith("# yaml-language-server: $schema=../docs/stack.schema.json\n")

@@ -7,6 +7,7 @@ import pytest
 
 from ebbtide.settings.file import not_here
 from ebbtide.settings.file.not_here import PAGE
+from ebbtide.text.pages import section as section_text
 from tests.builders.existing import onprem
 from tests.builders.settings import problem_of, shortest
 from tests.paths import ROOT
@@ -49,7 +50,7 @@ def test_the_message_ends_with_a_section_of_the_page(text: str, path: str, secti
     problem = problem_of(text, tmp_path)
 
     assert f" {path}: " in problem
-    assert problem.endswith(f"; {PAGE}#{section} says what to use instead")
+    assert problem.endswith(f"; ebbtide docs {PAGE}#{section} says what to use instead")
 
 
 def test_a_typo_is_still_a_typo(tmp_path: Path) -> None:
@@ -60,6 +61,6 @@ def test_a_typo_is_still_a_typo(tmp_path: Path) -> None:
 def test_every_named_section_is_on_the_page() -> None:
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "ebbtide" / "settings").rglob("*.py")]
     named = {*vars(not_here)["_NAMES"], *re.findall(r"page_section\([\"'](\w+)[\"']\)", "\n".join(sources))}
-    headings = re.findall(r"^## (.*)$", (ROOT / PAGE).read_text(encoding="utf-8"), re.MULTILINE)
+    headings = re.findall(r"^## (.*)$", section_text(PAGE), re.MULTILINE)
 
     assert named == {heading.lower() for heading in headings}

@@ -8,7 +8,7 @@ import pytest
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings import load_stack, parse_stack, stack_names
 from tests.builders.settings import loaded, shortest
-from tests.paths import ROOT
+from tests.paths import DATA
 
 
 def test_the_shortest_file_is_a_customer_hours_and_one_pool(tmp_path: Path) -> None:
@@ -129,13 +129,13 @@ def test_a_config_mapping_gives_the_same_settings_as_the_file(tmp_path: Path) ->
 
 
 def test_the_example_stacks_are_valid() -> None:
-    assert set(stack_names(ROOT)) >= {"demo", "example-berlin"}
-    for name in stack_names(ROOT):
-        assert load_stack(name, ROOT).stack == name
+    assert set(stack_names(DATA)) >= {"demo", "example-berlin"}
+    for name in stack_names(DATA):
+        assert load_stack(name, DATA).stack == name
 
 
 def test_each_worker_of_the_demo_fits_its_own_group() -> None:
-    pools = load_stack("demo", ROOT).workers
+    pools = load_stack("demo", DATA).workers
 
     assert {name: pool.node_group for name, pool in pools.items()} == {
         "prep": "flexible",

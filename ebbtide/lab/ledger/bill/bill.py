@@ -28,6 +28,7 @@ from ebbtide.lab.ledger.bill.report import BadRow, Faults, LineItem, read_rows
 from ebbtide.lab.ledger.month import ON_DEMAND, SPOT, LedgerError, Month
 from ebbtide.settings.capacity.node_sets import with_node_sets
 from ebbtide.settings.model import StackSettings
+from ebbtide.text.pages import page_command
 
 _OTHER_SIGN = re.compile(r"[^a-z0-9]+")
 _CUSTOMER, _GROUP = "ebbtide_dev_customer", "ebbtide_dev_node_group"
@@ -176,7 +177,7 @@ def read_bill(files: Sequence[Path], settings: StackSettings, month: Month) -> B
     if not reader.customers:
         raise LedgerError(
             "--bill: no row has the tag ebbtide.dev/customer: wanted it activated as a cost allocation tag before "
-            f"{month.name} (docs/how-to/cost-tags.md)"
+            f"{month.name} ({page_command('cost-tags')})"
         )
     if max(reader.nodes.values(), default=0.0) > month.billed.hours + 1:
         raise LedgerError("--bill: a node has more hours than the month: wanted each row once, found rows twice")

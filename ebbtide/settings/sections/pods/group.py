@@ -4,6 +4,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from ebbtide.settings.sections.pods.pod import PodSettings
 
+NODE_GROUP = (
+    "node group of the pods: of kind gpu if they request GPUs, else flexible or spot; default: the cheapest that fits"
+)
+"""The description of `nodeGroup`, which each kind of pod that ends has. Spot groups have no GPUs."""
+
 
 class GroupPodSettings(PodSettings):
     """A pod with `nodeGroup`. It has category worker."""

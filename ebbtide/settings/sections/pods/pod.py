@@ -230,8 +230,8 @@ class PodSettings(Settings):
         | None
     ) = Field(
         default=None,
-        description="processor architecture of the image: amd64, arm64 or any; default: amd64 if the pod's "
-        "node groups have different architectures",
+        description="what the image is built for: amd64, arm64, or any for a multi-arch image; default: amd64 if the "
+        "pod's node groups have different architectures",
         examples=["arm64"],
     )
     limits: Limits = Field(default=Limits(), description="limits that differ from the default", examples=["{ cpu: 4 }"])

@@ -187,7 +187,7 @@ def test_another_table_names_the_columns_that_it_lacks(tmp_path: Path) -> None:
             [node(HOUR, 0.8, resource_tags={"user_team": "ml"})],
             (
                 "--bill: no row has the tag ebbtide.dev/customer: wanted it activated as a cost allocation tag before "
-                "2026-11 (docs/how-to/cost-tags.md)"
+                "2026-11 (ebbtide docs cost-tags)"
             ),
         ),
         (

@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 from ebbtide.cli.simulate import command as simulate
 from ebbtide.lab.report import served_day_picture
 from tests.builders.workloads.served import a_served_replay
+from tests.paths import ROOT, STACK_FILES
 
-ROOT = Path(__file__).parents[4]
 KEPT = Path("docs") / "images" / "served-day.svg"
 MADE_BY = (
     "simulate example-lisbon --service embedder --trace requests-servegen-m-small --queue m-small/client-005 --days 3"
@@ -30,7 +30,8 @@ def test_the_picture_in_the_documents_is_the_one_that_is_drawn_today(
 ) -> None:
     monkeypatch.chdir(ROOT)
     drawn = tmp_path / "day.svg"
-    result = CliRunner().invoke(simulate, [*MADE_BY.split()[1:], "--report", str(drawn)], catch_exceptions=False)
+    replay = MADE_BY.replace("example-lisbon", str(STACK_FILES / "Pulumi.example-lisbon.yaml")).split()[1:]
+    result = CliRunner().invoke(simulate, [*replay, "--report", str(drawn)], catch_exceptions=False)
 
     assert result.exit_code == 0, result.output
     words = " ".join(

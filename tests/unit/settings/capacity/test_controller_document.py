@@ -19,7 +19,7 @@ from ebbtide.vocabulary.controller_config import (
 )
 from ebbtide.vocabulary.documents import OMIT_DEFAULT, dump, load
 from tests.builders.settings import SHORTEST, loaded, shortest
-from tests.paths import ROOT
+from tests.paths import DATA
 
 REDIS = RedisEndpoint(host="ebbtide-redis")
 TRAIN = SHORTEST.splitlines()[-1].strip()
@@ -75,7 +75,7 @@ def test_planned_work_becomes_a_floor_of_its_pool(tmp_path: Path) -> None:
 
 def test_the_document_of_each_example_stack_survives_the_journey() -> None:
     for name in ("demo", "example-berlin"):
-        config = controller_config(load_stack(name, ROOT), REDIS, years=(2026, 2027))
+        config = controller_config(load_stack(name, DATA), REDIS, years=(2026, 2027))
 
         assert load(ControllerConfig, dump(config)) == config
 

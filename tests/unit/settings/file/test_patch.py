@@ -13,7 +13,7 @@ import pytest
 from ebbtide.settings.file.document import read_document
 from ebbtide.settings.file.problems import SECRET, Location
 from ebbtide.settings.patch import Change, PatchInvalid, changes_json, changes_of, difference, patched
-from tests.paths import ROOT
+from tests.paths import STACK_FILES
 
 FILE = "stacks/Pulumi.x.yaml"
 TEXT = """\
@@ -167,7 +167,7 @@ def test_a_document_that_is_no_advice_is_refused_in_one_line(document: str) -> N
         changes_of(json.loads(document), "x.json")
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "stacks").glob("Pulumi.*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(STACK_FILES.glob("Pulumi.*.yaml")), ids=lambda path: path.stem)
 def test_in_a_shipped_stack_any_value_can_be_exchanged_taken_away_and_put_back(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     config = read_document(text, FILE).config

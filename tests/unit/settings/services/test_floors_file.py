@@ -145,7 +145,7 @@ def test_a_pool_has_no_forecast_and_is_told_by_which_figures(tmp_path: Path) -> 
     page = Path("docs/evidence/results-of-pool-forecasts.md")
 
     assert (problem.code, problem.path) == ("key.elsewhere", "ebbtide:workers.train.floor")
-    assert f"pays in none of 36 cases ({page})" in str(problem)
+    assert f"pays in none of 36 cases (ebbtide docs {page.stem})" in str(problem)
     assert "It pays in 0 of 36 cases." in page.read_text(encoding="utf-8")
 
 

@@ -27,7 +27,7 @@ from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.labels import Category
 from tests.builders.replay import priced
 from tests.builders.simulator import HOUR, OFFICE_WEEK, a_job, a_pool, a_stack, a_trace, a_workload
-from tests.paths import ROOT
+from tests.paths import DATA
 
 MONDAY_NOON = datetime(2026, 6, 1, 12)  # noqa: DTZ001 - local time of the customer
 OPTIONS = ReplayOptions(days=1, start=MONDAY_NOON)
@@ -295,7 +295,7 @@ def test_a_trace_of_jobs_that_fit_nowhere_is_refused_with_the_reasons() -> None:
 
 
 def test_the_demos_pools_run_at_least_95_percent_of_the_bundled_traces_jobs_up_to_8_hours() -> None:
-    setup = replay_setup_of(load_stack("demo", ROOT), find_trace("openb2023-a"), ReplayOptions(max_job_s=8 * HOUR))
+    setup = replay_setup_of(load_stack("demo", DATA), find_trace("openb2023-a"), ReplayOptions(max_job_s=8 * HOUR))
 
     assert setup.assignment.coverage.jobs >= 0.95
     assert setup.assignment.coverage.cpu_hours >= 0.95
