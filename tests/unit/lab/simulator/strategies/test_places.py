@@ -52,10 +52,12 @@ def test_groups_with_equal_nodes(dear: str, cheap: str, nodes: Mapping[str, int]
         f"  a10: {{ kind: gpu, instanceTypes: [g5.2xlarge]{most['a10']}{dear} }}"
     )
 
-    estimated, played = of_replay(stack(groups, f"  triton: {TRITON}"), tmp_path)
+    text = stack(groups, f"  triton: {TRITON}")
+    estimated, played = of_replay(text, tmp_path)
 
     assert {name: estimated[name] for name in nodes} == nodes
     assert {name: played.get(name, 0) for name in nodes} == nodes
+    assert home_group(loaded(text, tmp_path), "triton") == max(nodes, key=lambda name: nodes[name])
 
 
 @pytest.mark.parametrize("large", [False, True])
