@@ -30,6 +30,7 @@ def test_a_sound_file_registers_resources(registered: list[str]) -> None:
 
 
 def test_garbage_is_collected_again_once_the_program_has_ended() -> None:
+    gc.enable()  # a program that another test runs in this process leaves it off
     record_directory(PROGRAM, as_pulumi_passes(sound_config("shortest"))[0], stack="acme")
 
     assert gc.isenabled()
