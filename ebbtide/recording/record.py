@@ -15,6 +15,7 @@ Traps:
 import asyncio
 import gc
 import runpy
+import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -62,9 +63,22 @@ class Recording:
 def record(settings: StackSettings) -> tuple[Resource, ...]:
     """The resources of a customer's stack, each after what it depends on."""
     with without_garbage_collection():
-        from infra.stack import compose  # imports both providers, which takes half a second
-
+        compose = _imported_program(settings)
         return record_program(lambda: compose(settings), stack=settings.stack).resources
+
+
+def _imported_program(settings: StackSettings) -> Callable[[StackSettings], object]:
+    """Import the program with its providers, which takes half a second. No collection of garbage looks at them again:
+    it would take as long.
+    """
+    is_first = "infra.stack" not in sys.modules
+    from infra.stack import compose
+
+    if settings.cluster.context is None:
+        import infra.eks  # noqa: F401 - otherwise `compose` imports it, after the freeze
+    if is_first:
+        gc.freeze()
+    return compose
 
 
 @contextmanager
