@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -64,4 +64,4 @@ def _default(forms: list[Node]) -> object:
 
 @cache
 def _schema() -> dict[str, Any]:
-    return cast("dict[str, Any]", json_schema())
+    return json_schema()
