@@ -112,8 +112,8 @@ def _tree(value: Any, shown: Any) -> _Tree:
         return {key: _tree(item, masks.get(key, MASK)) for key, item in cast("Mapping[str, Any]", value).items()}
     if isinstance(value, list) and value:
         items = cast("list[Any]", value)
-        masks = cast("list[Any]", shown) if isinstance(shown, list) else [MASK] * len(items)
-        return [_tree(item, mask) for item, mask in zip(items, masks, strict=True)]
+        masked_items: list[Any] = cast("list[Any]", shown) if isinstance(shown, list) else [MASK] * len(items)
+        return [_tree(item, mask) for item, mask in zip(items, masked_items, strict=True)]
     if value is None:
         return None
     empty = "{}" if isinstance(value, Mapping) else "[]" if isinstance(value, list) else None
