@@ -22,7 +22,8 @@ def explain(
 ) -> None:
     """Show the values of a stack, and the file and line of each.
 
-    Values of bases and of Pulumi.yaml are included. Encrypted values and values of other namespaces are hidden.
+    Values of bases and of Pulumi.yaml are included, and with PATH the defaults of the other keys. Encrypted values and
+    values of other namespaces are hidden.
     """
     try:
         values = read_stack(stack).merged

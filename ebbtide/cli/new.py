@@ -5,8 +5,9 @@ terminal the question is repeated. An existing file is never changed.
 """
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +20,7 @@ from ebbtide.settings.file.keys import HOURS, WORKERS
 from ebbtide.settings.file.problems import Location, value_at
 from ebbtide.settings.first_file import Answers, Base, file_text, problems_of, read_base
 from ebbtide.settings.load import stack_path
+from ebbtide.settings.sections.calendars import country_of_zone, usual_days_left_out
 from ebbtide.text.files import Unwritable, write_file
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -141,8 +143,23 @@ def new(
     except Unwritable as error:
         fail(error)
     typer.echo(f"written: {path}")
+    if known is None or value_at(known.values, (HOURS, "holidays")) is None:
+        for line in _left_out(answers.timezone or flags.get("timezone", "")):
+            typer.echo(line)
     plan = f"ebbtide preview {customer}; ebbtide simulate {customer} --trace FILE"
     typer.echo(f"next: ebbtide check {customer}; {plan}; pulumi stack init {customer}")
+
+
+def _left_out(timezone: str) -> Iterator[str]:
+    """Yield the note about usual days that a country's list of holidays leaves out."""
+    country = country_of_zone(timezone)
+    days = usual_days_left_out(country, datetime.now(UTC).year) if country else {}
+    if days:
+        dates = ", ".join(f'"{day}"' for day in days)
+        yield (
+            f"note: the public holidays of {country} leave out {', '.join(days.values())}, which are working days by "
+            f"law; with holidays: {{ country: {country} }} add those that you take, such as closed: [{dates}]"
+        )
 
 
 def on_terminal() -> bool:

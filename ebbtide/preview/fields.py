@@ -108,16 +108,16 @@ def _with_json_read(value: Any) -> Any:
 def _tree(value: Any, shown: Any) -> _Tree:
     """A masked container masks everything in it."""
     if isinstance(value, Mapping) and value:
-        masks = cast("Mapping[str, Any]", shown) if isinstance(shown, Mapping) else {}
+        masks: Mapping[str, Any] = cast("Mapping[str, Any]", shown) if isinstance(shown, Mapping) else {}
         return {key: _tree(item, masks.get(key, MASK)) for key, item in cast("Mapping[str, Any]", value).items()}
     if isinstance(value, list) and value:
         items = cast("list[Any]", value)
-        masks = cast("list[Any]", shown) if isinstance(shown, list) else [MASK] * len(items)
-        return [_tree(item, mask) for item, mask in zip(items, masks, strict=True)]
+        masked_items: list[Any] = cast("list[Any]", shown) if isinstance(shown, list) else [MASK] * len(items)
+        return [_tree(item, mask) for item, mask in zip(items, masked_items, strict=True)]
     if value is None:
         return None
     empty = "{}" if isinstance(value, Mapping) else "[]" if isinstance(value, list) else None
-    return _Leaf(empty or value, empty or shown)
+    return _Leaf(cast("object", empty or value), empty or shown)
 
 
 def _differences(path: str, old: _Tree, new: _Tree) -> Iterator[tuple[str, _Leaf | None, _Leaf | None]]:

@@ -1,12 +1,14 @@
 """The values of a stack with its bases as YAML, each with the file and line that it comes from."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
+from ebbtide.provisioning_labels import Provisioner
+from ebbtide.settings.defaults import defaults_at, is_key
 from ebbtide.settings.file.bases import Merged, is_mapping
 from ebbtide.settings.file.document import OURS
-from ebbtide.settings.file.keys import ENCRYPTED, KEYS
+from ebbtide.settings.file.keys import CLUSTER, ENCRYPTED, GROUPS, KEYS, VARIANTS
 from ebbtide.settings.file.problems import (
     Location,
     Problem,
@@ -18,6 +20,7 @@ from ebbtide.settings.file.problems import (
     without_login,
 )
 from ebbtide.settings.patch import key_text, on_one_line
+from ebbtide.settings.sections.node_groups import filled_group
 
 SECRET = "[secret]"
 
@@ -27,8 +30,12 @@ _WIDEST = 72  # columns of values; the comments of wider lines are not aligned
 def explained(values: Merged, path: str = "") -> Iterator[str]:
     """Yield all values, or those at a path such as `workers.train.max`, as commented lines of YAML.
 
-    After a single value come the values that it replaces. Raises `StackInvalid` for a path that does not exist.
+    After a single value come the values that it replaces, after the values at a path the defaults of its other keys.
+    Raises `StackInvalid` for a path that does not exist.
     """
+    if path and (default := _default_of(values, path)):
+        yield default
+        return
     at = _location(values, path) if path else ()
     lines = list(_lines(values, at[:-1], [(at[-1], value_at(values.config, at))] if at else values.config.items(), ""))
     width = min(max((len(text) for text, source in lines if source), default=0), _WIDEST)
@@ -39,6 +46,34 @@ def explained(values: Merged, path: str = "") -> Iterator[str]:
             replaced = value_at(layer.config, at)
             if replaced is not None and layer is not values.owner(at):
                 yield f"# replaces {_shown(at, replaced)} of {layer.source(at)}"
+    present = value_at(values.config, at)
+    if at and is_mapping(present) and _is_shown(at) and at[0] not in ENCRYPTED:
+        for key, default in _defaults(values, at).items():
+            if key not in present:
+                yield f"# default: {key}: {on_one_line(default)}"
+
+
+def _defaults(values: Merged, at: Location) -> Mapping[str, object]:
+    """The defaults of the keys at a location; of a node group also those of its kind."""
+    if VARIANTS in at:  # keys that a variant leaves out are those of its service
+        return {}
+    defaults = defaults_at(at)
+    if at[0] != GROUPS or len(at) != 2:
+        return defaults
+    by_cluster = value_at(values.config, (CLUSTER, "provisioner")) == Provisioner.KARPENTER
+    provisioner = Provisioner.KARPENTER if by_cluster else Provisioner.CLUSTER_AUTOSCALER
+    filled = filled_group(str(at[1]), value_at(values.config, at), provisioner)
+    return {**defaults, **filled} if is_mapping(filled) else defaults
+
+
+def _default_of(values: Merged, path: str) -> str:
+    """The line of a key that the stack leaves out; empty for a key that it has, or that does not exist."""
+    at, rest = _nearest(values, path)
+    whole = (*at, rest)
+    if not at or not rest.isidentifier() or at[0] in ENCRYPTED or not is_key(whole):
+        return ""
+    default = _defaults(values, at).get(rest)
+    return f"# {rest}: not set" if default is None else f"# default: {rest}: {on_one_line(default)}"
 
 
 def _lines(
@@ -78,7 +113,7 @@ def _plain(value: object) -> object:
 
 def _location(values: Merged, path: str) -> Location:
     """Return the location that a path names. Keys may have dots, so every key that begins the path is tried."""
-    at, rest = min((_followed(values.config, text, ()) for text in (path, OURS + path)), key=lambda way: len(way[1]))
+    at, rest = _nearest(values, path)
     if not rest:
         return at
     last = value_at(values.config, at)
@@ -89,6 +124,10 @@ def _location(values: Merged, path: str) -> Location:
     hint = did_you_mean(word, keys)
     problem = Problem(code="path.unknown", file=file, line=line, path=path, found=actual, wanted=expected, hint=hint)
     raise StackInvalid([problem])
+
+
+def _nearest(values: Merged, path: str) -> tuple[Location, str]:
+    return min((_followed(values.config, text, ()) for text in (path, OURS + path)), key=lambda way: len(way[1]))
 
 
 def _followed(value: object, rest: str, at: Location) -> tuple[Location, str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from difflib import get_close_matches
 from functools import cache
+from importlib.resources import files
 from typing import cast
 
 import holidays
@@ -85,6 +86,8 @@ _ELSEWHERE = {
 """Zones of cities and abbreviations that the IANA database does not name."""
 
 
+_EVES = ((12, 24), (12, 31))
+_USUAL = ("de_facto", "bank", "optional")  # categories of days that are not public holidays
 YEARS_AHEAD = 2  # stacks are updated more often than this
 
 
@@ -127,6 +130,30 @@ def working_weekends_until(
     if {day.weekday() for day in listed.working_weekends} <= {*works}:
         return None
     return max(date(day.year, 12, 31) for day in listed.working_weekends)
+
+
+def country_of_zone(timezone: str) -> str:
+    """Return the code of the country that a time zone is named for, by tzdata's table; "" if it has no calendar."""
+    table = files("tzdata").joinpath("zoneinfo", "zone.tab").read_text(encoding="utf-8")
+    rows = (line.split("\t") for line in table.splitlines() if not line.startswith("#"))
+    country = next((row[0] for row in rows if row[2] == timezone), "")
+    return country if country in _countries() else ""
+
+
+def usual_days_left_out(country: str, year: int) -> dict[date, str]:
+    """Return the days that people of a country usually take, although its list of public holidays leaves them out.
+
+    These are its de facto holidays, and the eves of Christmas and of New Year if banks close or many people are free.
+    """
+    public = holidays.country_holidays(country, years=year)
+    days: dict[date, str] = {}
+    for category in (name for name in _USUAL if name in public.supported_categories):
+        language = "en_US" if "en_US" in public.supported_languages else None
+        others = holidays.country_holidays(country, years=year, categories=(category,), language=language)
+        for day, name in others.items():
+            if day not in public and (category == "de_facto" or (day.month, day.day) in _EVES):
+                days.setdefault(day, name)
+    return dict(sorted(days.items()))
 
 
 @cache

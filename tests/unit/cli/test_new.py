@@ -110,6 +110,16 @@ def test_in_tokyo_the_region_is_tokyos_with_zones_that_new_accounts_have() -> No
     assert (stack.region, stack.cluster.zones) == ("ap-northeast-1", ("a", "c"))
 
 
+def test_usual_days_that_a_country_s_list_leaves_out_are_named_once() -> None:
+    swedish = new("acme", "--timezone", "Europe/Stockholm", *ENOUGH[2:], "--yes").stdout
+    german = new("other", *ENOUGH, "--yes").stdout
+
+    assert swedish.count("note:") == 1
+    assert "SE leave out Midsummer Eve, Christmas Eve, New Year's Eve" in swedish
+    assert "holidays: { country: SE }" in swedish
+    assert "note:" not in german
+
+
 def test_without_guesses_nothing_is_said_of_them() -> None:
     result = new("acme", *ENOUGH, "--queue", "q", "--hours", HOURS[0], "--region", "us-east-1", "--yes")
 

@@ -130,3 +130,32 @@ def test_files_that_cannot_be_merged_have_their_own_messages(project: BasedProje
     project.write(path, "config: [")
 
     assert refusal().startswith(f"{path}:1: wanted YAML")
+
+
+def test_a_part_of_a_stack_is_followed_by_the_defaults_of_the_keys_that_it_leaves_out(project: BasedProject) -> None:
+    shown = explained("workers.train")
+
+    assert "# default: min: 0\n" in shown
+    assert "# default: stabilizationWindow: 2m\n" in shown
+    assert "# default: max:" not in shown
+    assert "# default:" not in explained("workers.train.max") + explained()
+
+
+def test_a_key_that_a_stack_leaves_out_has_its_default(project: BasedProject) -> None:
+    assert explained("workers.train.min") == "# default: min: 0\n"
+    assert explained("workers.train.drainWithin") == "# drainWithin: not set\n"
+    assert "wanted a key of ebbtide:workers.train, found 'mni'" in refusal("workers.train.mni")
+
+
+@pytest.mark.parametrize(("group", "gib"), [("gpu", 100), ("flexible", 50)])
+def test_defaults_of_a_node_group_are_those_of_its_kind(project: BasedProject, group: str, gib: int) -> None:
+    text = (project.root / STACK).read_text(encoding="utf-8")
+    project.write(STACK, f"{text}  ebbtide:nodeGroups: {{ {group}: {{ max: 3 }} }}\n")
+
+    assert explained(f"nodeGroups.{group}.diskSize") == f"# default: diskSize: {gib}\n"
+    assert project.settings().node_groups[group].disk_size == gib
+
+
+@pytest.mark.parametrize("path", ["secrets", "redisPassword"])
+def test_nothing_is_said_about_keys_of_secrets(project: BasedProject, path: str) -> None:
+    assert "default" not in refusal(f"{path}.anything")

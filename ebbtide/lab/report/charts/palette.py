@@ -106,7 +106,7 @@ _STRATEGIES = {
 
 MARKS = tuple(name for name in LIGHT if re.fullmatch(r"[gk]\d+", name))
 """The inks of groups (g) and of strategies (k)."""
-JOBS = ("jobs running", "jobs waiting")
+JOBS: tuple[str, str] = ("jobs running", "jobs waiting")
 
 
 def job_inks(groups: Iterable[str]) -> dict[str, str]:
