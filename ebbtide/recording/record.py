@@ -75,7 +75,8 @@ def _imported_program(settings: StackSettings) -> Callable[[StackSettings], obje
     from infra.stack import compose
 
     if settings.cluster.context is None:
-        import infra.eks  # noqa: F401 - otherwise `compose` imports it, after the freeze
+        # Otherwise `compose` imports it, after the freeze.
+        import infra.eks  # noqa: F401 # pyright: ignore[reportUnusedImport] - for what it loads
     if is_first:
         gc.freeze()
     return compose

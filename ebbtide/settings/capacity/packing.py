@@ -160,7 +160,7 @@ class Waiting(NamedTuple):
     """Pods of one size, and the groups that they may use."""
 
     size: PodSize
-    count: int
+    pods: int
     groups: Collection[str]
     name: str = ""
 
@@ -175,8 +175,8 @@ def grown(pods: Iterable[Waiting], groups: Mapping[str, Nodes]) -> Packing:
             packing.open(name, nodes.least)
     waiting: list[Waiting] = []
     for pod in sorted(pods, key=lambda pod: (pod.size.cpu, pod.size.memory), reverse=True):
-        left = packing.place_on_used(pod.size, pod.count, pod.groups, pod.name)
-        waiting += [pod._replace(count=left)] if left else []
+        left = packing.place_on_used(pod.size, pod.pods, pod.groups, pod.name)
+        waiting += [pod._replace(pods=left)] if left else []
     while options := _scale_ups(waiting, packing, limited=True):
         waiting = min(options, key=lambda option: option.order).carried_out(waiting, packing)
     while options := _scale_ups(waiting, packing, limited=False):
@@ -193,8 +193,8 @@ class _ScaleUp(NamedTuple):
         """Place the pods that it helps. Return the others."""
         for pod, helped in zip(waiting, self.helped, strict=True):
             packing.place(pod.size, helped, (self.group,), pod.name)
-        left = [pod._replace(count=pod.count - helped) for pod, helped in zip(waiting, self.helped, strict=True)]
-        return [pod for pod in left if pod.count]
+        left = [pod._replace(pods=pod.pods - helped) for pod, helped in zip(waiting, self.helped, strict=True)]
+        return [pod for pod in left if pod.pods]
 
 
 def _scale_ups(waiting: Sequence[Waiting], packing: Packing, *, limited: bool) -> list[_ScaleUp]:
@@ -203,9 +203,7 @@ def _scale_ups(waiting: Sequence[Waiting], packing: Packing, *, limited: bool) -
     for name, nodes in packing.groups.items():
         most = max(0, nodes.most - packing.opened[name]) if limited else sys.maxsize
         trial = Packing({name: replace(nodes, most=most)})
-        helped = [
-            pod.count - trial.place_within_maximum(pod.size, pod.count, {name} & {*pod.groups}) for pod in waiting
-        ]
+        helped = [pod.pods - trial.place_within_maximum(pod.size, pod.pods, {name} & {*pod.groups}) for pod in waiting]
         if any(helped):
             opened = trial.opened[name]
             cpu = sum(pod.size.cpu * count for pod, count in zip(waiting, helped, strict=True))

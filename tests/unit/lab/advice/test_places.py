@@ -10,6 +10,7 @@ from ebbtide.lab.advice import places
 from ebbtide.lab.advice.places import cheaper_in_replay, waits_are_equal
 from ebbtide.lab.simulator.replay import ReplayOptions, replay
 from ebbtide.lab.simulator.results import PoolResult, Strategy, StrategyResult
+from ebbtide.lab.simulator.setup import ReplaySetup, replay_setup_of
 from ebbtide.lab.simulator.trace.jobs import Job, Trace
 from ebbtide.settings import StackSettings
 from tests.builders.replay import a_replay
@@ -64,8 +65,12 @@ def test_at_most_three_are_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     settings = stack(tmp_path, more=more)
     first = replay(settings, TRACE, OPTIONS)
     setups: list[StackSettings] = []
-    original = places.replay_setup_of
-    monkeypatch.setattr(places, "replay_setup_of", lambda stack, *more: setups.append(stack) or original(stack, *more))
+
+    def counted(stack: StackSettings, trace: Trace, options: ReplayOptions) -> ReplaySetup:
+        setups.append(stack)
+        return replay_setup_of(stack, trace, options)
+
+    monkeypatch.setattr(places, "replay_setup_of", counted)
 
     assert [*cheaper_in_replay(settings, TRACE, OPTIONS, first)]
     assert len(setups) == 3
