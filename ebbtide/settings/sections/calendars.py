@@ -134,7 +134,7 @@ def working_weekends_until(
 
 def country_of_zone(timezone: str) -> str:
     """Return the code of the country that a time zone is named for, by tzdata's table; "" if it has no calendar."""
-    table = files("tzdata").joinpath("zoneinfo", "zone.tab").read_text(encoding="utf-8")
+    table = files("tzdata").joinpath("zoneinfo/zone.tab").read_text(encoding="utf-8")
     rows = (line.split("\t") for line in table.splitlines() if not line.startswith("#"))
     country = next((row[0] for row in rows if row[2] == timezone), "")
     return country if country in _countries() else ""
@@ -143,16 +143,17 @@ def country_of_zone(timezone: str) -> str:
 def usual_days_left_out(country: str, year: int) -> dict[date, str]:
     """Return the days that people of a country usually take, although its list of public holidays leaves them out.
 
-    These are its de facto holidays, and the eves of Christmas and of New Year if banks close or many people are free.
+    These are its de facto holidays, and the eves of Christmas and of New Year where banks close or many people are free
+    on both. One alone is no habit: India lets employees choose Christmas Eve among many days.
     """
     public = holidays.country_holidays(country, years=year)
     days: dict[date, str] = {}
     for category in (name for name in _USUAL if name in public.supported_categories):
         language = "en_US" if "en_US" in public.supported_languages else None
         others = holidays.country_holidays(country, years=year, categories=(category,), language=language)
-        for day, name in others.items():
-            if day not in public and (category == "de_facto" or (day.month, day.day) in _EVES):
-                days.setdefault(day, name)
+        eves = [date(year, month, day) for month, day in _EVES]
+        usual = [*others] if category == "de_facto" else eves if set(eves) <= others.keys() else []
+        days.update({day: others[day] for day in usual if day not in public})
     return dict(sorted(days.items()))
 
 

@@ -22,6 +22,7 @@ def test_the_country_of_a_zone_comes_from_tzdata(zone: str, country: str) -> Non
         ("DK", ["Christmas Eve", "New Year's Eve"]),
         ("AT", ["Christmas Eve", "New Year's Eve"]),
         ("US", []),
+        ("IN", []),
         ("DE", []),
         ("NO", []),
     ],
