@@ -72,6 +72,12 @@ class InstanceType:
     def family(self) -> str:
         return self.name.partition(".")[0]
 
+    @property
+    def generation(self) -> int:
+        """The number in the name: 7 of `m7i.4xlarge`. 0 for a name of another form."""
+        parts = _TYPE.fullmatch(self.name)
+        return int(parts["generation"]) if parts else 0
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Capacity:

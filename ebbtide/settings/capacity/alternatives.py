@@ -19,10 +19,8 @@ from ebbtide.settings.capacity.placement import disk_holds, fits, node_of, suits
 from ebbtide.settings.file.keys import FIELDS
 from ebbtide.settings.file.problems import Location
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.node_groups import MOST_PRIORITY, NodeGroupSettings
-from ebbtide.settings.sections.ray import RayGroup
-from ebbtide.settings.sections.workers import WorkerSettings
+from ebbtide.settings.sections.pods.group import GroupPodSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
 
 WORTH_SAYING = 0.03
@@ -138,11 +136,14 @@ def _earlier(group: NodeGroupSettings, groups: _Places) -> Iterator[tuple[str, N
 
 
 def _other_first_type(group: NodeGroupSettings, region: str) -> Iterator[tuple[str, NodeGroupSettings]]:
-    """Yield the group with its cheapest type first. EC2 chooses spot capacity, and Karpenter the cheapest type."""
+    """Yield the group with its cheapest type first, of those that are no older generation: work takes longer there.
+
+    EC2 chooses spot capacity, and Karpenter the cheapest type.
+    """
     if group.by_karpenter or group.kind is NodeKind.SPOT or group.shape is not None or len(group.instance_types) < 2:
         return
-    names = sorted(group.types, key=lambda kind: on_demand(region, kind))
-    cheapest = names[0].name
+    as_new = [kind for kind in group.types if kind.generation >= group.types[0].generation]
+    cheapest = min(as_new, key=lambda kind: on_demand(region, kind)).name
     if cheapest != group.instance_types[0]:
         types = (cheapest, *(name for name in group.instance_types if name != cheapest))
         yield f"instanceTypes: [{', '.join(types)}]", group.model_copy(update={"instance_types": types})
@@ -152,7 +153,7 @@ def _other_groups(settings: StackSettings) -> Iterator[tuple[str, str, StackSett
     groups = settings.node_groups
     for pod in placed_pods(settings):
         entry = pod.pod
-        if not isinstance(entry, WorkerSettings | JobSettings | RayGroup) or pod.group not in groups:
+        if not isinstance(entry, GroupPodSettings) or pod.group not in groups:
             continue
         for name, group in groups.items():
             other = name != pod.group and group.kind is groups[pod.group].kind

@@ -59,7 +59,7 @@ def test_the_line_is_stated_with_both_costs_and_the_file_with_it_has_the_lower_o
 
 def test_at_most_three_are_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     more = "".join(
-        f"  m{name}: {{ kind: flexible, instanceTypes: [m7i.{name}, m6i.{name}], max: 9, min: 1 }}\n"
+        f"  m{name}: {{ kind: flexible, instanceTypes: [m7a.{name}, m7i.{name}], max: 9, min: 1 }}\n"
         for name in ("2xlarge", "4xlarge", "8xlarge", "12xlarge")
     )
     settings = stack(tmp_path, more=more)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,19 +17,24 @@ POD = {"namespace": "ebbtide-workers", "pod": "train-a"}
 NODE = {"node": "ip-10-0-1-7"}
 
 
+def _sample(labels: Mapping[str, str], value: float) -> dict[str, Any]:
+    return {"metric": labels, "value": [0, str(value)]}
+
+
 class Answering:
     """A Prometheus with these samples, which are new, and of one controller."""
 
     where = "Prometheus at test"
 
     def __init__(self, *samples: tuple[str, Mapping[str, str], float]) -> None:
-        named = [({"__name__": name} if name else {}, labels, value) for name, labels, value in samples]
-        self._samples = [{"metric": {**name, **labels}, "value": [0, str(value)]} for name, labels, value in named]
+        self._samples = [
+            _sample({**({"__name__": name} if name else {}), **labels}, value) for name, labels, value in samples
+        ]
 
     def get(self, path: str, query: Mapping[str, object]) -> Reply:
         assert path == "query", path
         told = {"max(": NOW.timestamp(), "sum(": 1.0}.get(str(query["query"])[:4])
-        result = self._samples if told is None else [{"metric": {}, "value": [0, str(told)]}]
+        result = self._samples if told is None else [_sample({}, told)]
         return Reply({"status": "success", "data": {"result": result}}, NOW)
 
 

@@ -60,16 +60,21 @@ def test_a_cheap_group_that_holds_some_of_the_pods(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("types", "line"),
-    [("m7i.4xlarge, m6i.4xlarge", "instanceTypes: [m6i.4xlarge, m7i.4xlarge]"), ("m6i.4xlarge, m7i.4xlarge", "")],
+    [
+        ("m7a.4xlarge, m7i.4xlarge", "instanceTypes: [m7i.4xlarge, m7a.4xlarge]"),
+        ("m7i.4xlarge, m7a.4xlarge", ""),
+        ("m7i.4xlarge, m6i.4xlarge", ""),
+    ],
+    ids=["cheaper", "dearer", "cheaper, but an older generation"],
 )
-def test_the_cheapest_type_comes_first(types: str, line: str, tmp_path: Path) -> None:
-    """An m7i.4xlarge costs 0.8064, an m6i.4xlarge 0.768. Three workers of 4 CPUs fit on one, so four need two."""
+def test_the_cheapest_type_that_is_no_older_comes_first(types: str, line: str, tmp_path: Path) -> None:
+    """An m7a.4xlarge costs 0.92736, an m7i.4xlarge 0.8064, an m6i.4xlarge 0.768. Four workers need two nodes."""
     text = f"ebbtide:nodeGroups:\n  flexible: {{ instanceTypes: [{types}], max: 20 }}\n"
     alternatives = found(text, tmp_path)
 
     assert [alternative.line for alternative in alternatives] == ([line] if line else [])
     for alternative in alternatives:
-        assert alternative.before.at_most - alternative.after.at_most == pytest.approx(2 * (0.8064 - 0.768))
+        assert alternative.before.at_most - alternative.after.at_most == pytest.approx(2 * (0.92736 - 0.8064))
         assert not alternative.for_pods_that_always_run
 
 
