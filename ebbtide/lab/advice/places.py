@@ -1,6 +1,6 @@
 """Replay a stack with each of its cheaper places, and keep those that cost less with equal waits.
 
-Packing proposes (`ebbtide.settings.capacity.alternatives`); a replay decides, since only it knows how long pods run.
+Packing proposes (`ebbtide.preview.cost.alternatives`); a replay decides, since only it knows how long pods run.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from ebbtide.lab.simulator.strategies.run import Progress
 from ebbtide.lab.simulator.strategies.table import StrategyResults
 from ebbtide.lab.simulator.trace.traces import Trace
 from ebbtide.lab.simulator.world.failures import Failures
-from ebbtide.settings.capacity.alternatives import MOST, WORTH_SAYING, Alternative, cheaper_places
+from ebbtide.preview.cost.alternatives import MOST, WORTH_SAYING, Alternative, cheaper_places
 from ebbtide.settings.model import StackSettings
 from ebbtide.text.counts import percent
 from ebbtide.text.money import dollars
@@ -37,13 +37,17 @@ def cheaper_in_replay(
     if result is None or not result.usd or not replay.states_saving:
         return
     same = replace(options, start=replay.start, failures=Failures(**replay.failures), strategies=(_STRATEGY,))
-    for alternative in cheaper_places(settings)[:MOST]:
+    for alternative in cheaper_places(settings, replay.start.year)[:MOST]:
         other = StrategyResults(replay_setup_of(alternative.settings, trace, same), progress).of(_STRATEGY)
-        if other.usd is not None and other.usd <= (1 - WORTH_SAYING) * result.usd and waits_are_equal(result, other):
+        if (
+            other.usd is not None
+            and other.usd <= (1 - WORTH_SAYING) * result.usd
+            and waits_are_no_longer(result, other)
+        ):
             yield _sentence(alternative, result.usd, other.usd)
 
 
-def waits_are_equal(before: StrategyResult, after: StrategyResult) -> bool:
+def waits_are_no_longer(before: StrategyResult, after: StrategyResult) -> bool:
     """True if no pool waits longer or has more unfinished jobs, and no more jobs are interrupted."""
     if after.jobs_interrupted > before.jobs_interrupted or before.pools.keys() != after.pools.keys():
         return False

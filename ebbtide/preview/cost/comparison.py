@@ -67,7 +67,7 @@ def compare_costs(before: StackSettings | None, after: StackSettings, day: date)
         confidence="; ".join(_confidence(after, new, [line for side in sides for line in side.lines], day.year)),
         without=(() if old is None else _without(old), _without(new)),
         services=_services(() if before is None else service_costs(before, day.year), service_costs(after, day.year)),
-        cheaper=tuple(about_places(after)),
+        cheaper=tuple(about_places(after, day.year)),
     )
 
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from ebbtide.settings.capacity.alternatives import MOST, WORTH_SAYING, Alternative, cheaper_places
+from ebbtide.preview.cost.alternatives import MOST, WORTH_SAYING, Alternative, cheaper_places
 from ebbtide.settings.model import StackSettings
 from ebbtide.text.counts import percent
 from ebbtide.text.money import HOURS_PER_MONTH, whole_dollars
 
 
-def about_places(settings: StackSettings) -> Iterator[str]:
-    for alternative in cheaper_places(settings)[:MOST]:
+def about_places(settings: StackSettings, year: int) -> Iterator[str]:
+    for alternative in cheaper_places(settings, year)[:MOST]:
         if alternative.share >= WORTH_SAYING:
             yield f"{alternative.written}: {_saving(alternative)} by packing alone, on demand"
 

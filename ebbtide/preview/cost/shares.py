@@ -11,7 +11,7 @@ from datetime import date, timedelta
 
 from ebbtide.preview.cost.always import what_always_runs
 from ebbtide.settings.capacity.homes import pod_usd_per_hour
-from ebbtide.settings.capacity.packing import adopted_nodes, groups_of
+from ebbtide.settings.capacity.packing import adopted_pods
 from ebbtide.settings.capacity.placement import copies, node_of, pod_size
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.jobs import Concurrency, CronJobSettings, cron_times
@@ -72,11 +72,11 @@ def about_cron_jobs(settings: StackSettings, year: int) -> Iterator[str]:
 
 def about_adopted_pods(settings: StackSettings) -> Iterator[str]:
     """Yield one sentence for each group that adopted pods keep above its minimum, day and night."""
-    for group, nodes in adopted_nodes(settings).items():
+    packing = adopted_pods(settings)
+    for group, nodes in packing.opened.items():
         if nodes > settings.node_groups[group].min:
             hours = nodes * HOURS_PER_MONTH
-            rules = {name: rule for name, rule in settings.adopted.items() if rule.count}
-            names = [name for name, rule in rules.items() if group in groups_of(rule.modelled(), settings)]
+            names = [name for name, homes in packing.homes.items() if homes[group]]
             yield (
                 f"adopted pods need {several(nodes, 'node')} of {group} at all times ({', '.join(names)}), "
                 f"{hours:,.0f} node-hours a month{_beside(settings.costs.expected_node_hours.get(group), hours)}"

@@ -261,10 +261,11 @@ def nodes_at_maximum(settings: StackSettings) -> Mapping[str, int]:
     return grown(pods, nodes_of(settings)).opened
 
 
-def adopted_nodes(settings: StackSettings) -> Mapping[str, int]:
-    """Return the nodes of each group that adopted pods need if no others run, with pools at their minimum."""
-    requests = [request for request in pod_requests(settings) if request.name in settings.adopted]
-    return grown([Waiting(pod.size, pod.least, pod.groups) for pod in requests], nodes_of(settings)).opened
+def adopted_pods(settings: StackSettings) -> Packing:
+    """Pack the adopted pods that never sleep, as if no others run, with pools at their minimum."""
+    awake = {name for name, rule in settings.adopted.items() if rule.sleep is None or not rule.sleep.sleeps}
+    requests = [request for request in pod_requests(settings) if request.name in awake]
+    return grown([Waiting(pod.size, pod.least, pod.groups, pod.name) for pod in requests], nodes_of(settings))
 
 
 def lasting_pods(settings: StackSettings) -> Packing:

@@ -40,3 +40,15 @@ def test_a_stated_usage_below_their_need_is_told(tmp_path: Path) -> None:
     found = said(tmp_path, "category: worker, usually: 1", costs="{ expectedNodeHours: { flexible: 300 } }")
 
     assert "1 node of flexible at all times (r0), 730 node-hours a month, more than the 300 that" in found
+
+
+def test_a_chart_that_sleeps_is_not_there_at_all_times(tmp_path: Path) -> None:
+    sleep = "sleep: { when: outsideBusinessHours, scale: { kind: Deployment, name: hub } }"
+
+    assert "adopted" not in said(tmp_path, f"category: flexible, replicas: 2, {sleep}")
+
+
+def test_an_adopted_pool_is_named_with_its_minimum(tmp_path: Path) -> None:
+    pool = "pool: { source: { queues: [scan] }, min: 2, max: 4, longestJob: 1h }"
+
+    assert "adopted pods need 1 node of flexible at all times (r0)" in said(tmp_path, f"category: worker, {pool}")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.lab.advice import places
-from ebbtide.lab.advice.places import cheaper_in_replay, waits_are_equal
+from ebbtide.lab.advice.places import cheaper_in_replay, waits_are_no_longer
 from ebbtide.lab.simulator.replay import ReplayOptions, replay
 from ebbtide.lab.simulator.results import PoolResult, Strategy, StrategyResult
 from ebbtide.lab.simulator.setup import ReplaySetup, replay_setup_of
@@ -99,10 +99,10 @@ def test_no_pool_may_wait_longer(changes: dict[str, float], equal: bool) -> None
     def of(first: PoolResult) -> StrategyResult:
         return replace(result, pools={"train": first, "other": other})
 
-    assert waits_are_equal(of(pool), of(replace(pool, **changes))) is equal  # pyright: ignore[reportArgumentType] - of its fields
+    assert waits_are_no_longer(of(pool), of(replace(pool, **changes))) is equal  # pyright: ignore[reportArgumentType] - of its fields
 
 
 def test_no_more_jobs_may_be_interrupted() -> None:
     result = next(iter(a_replay().strategies.values()))
 
-    assert not waits_are_equal(result, replace(result, jobs_interrupted=result.jobs_interrupted + 1))
+    assert not waits_are_no_longer(result, replace(result, jobs_interrupted=result.jobs_interrupted + 1))

@@ -1,19 +1,21 @@
 """Other places for the pods of a stack, each a line of the stack file, and the price of the nodes by packing alone.
 
 Three lines choose nodes: `priority` of a node group, the first of its instance types, which AWS launches if it can, and
-`nodeGroup` of a pool, a job, a cron job or a group of Ray workers. Packing knows how many nodes the pods need, not how
-long: so there are two prices, of the pods that always run and of all pods at their maximum.
+`nodeGroup` of a pool, a job, a cron job or a group of Ray workers. Packing gives the number of nodes but no duration.
+So there are two prices: of what always runs, by the calendar, and of all pods at their maximum.
 
 Prices are on demand, of the first type of each group, as in a replay.
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from ebbtide.preview.cost.always import what_always_runs
 from ebbtide.prices import NoPrice, on_demand, spot_typical
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.settings.capacity.packing import Waiting, grown, nodes_of, pod_requests
+from ebbtide.settings.capacity.packing import nodes_at_maximum
 from ebbtide.settings.capacity.placed import placed_pods
 from ebbtide.settings.capacity.placement import disk_holds, fits, node_of, suits
 from ebbtide.settings.file.keys import FIELDS
@@ -21,7 +23,7 @@ from ebbtide.settings.file.problems import Location
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import MOST_PRIORITY, NodeGroupSettings
 from ebbtide.settings.sections.pods.group import GroupPodSettings
-from ebbtide.settings.sections.workloads import WorkloadSettings
+from ebbtide.text.money import HOURS_PER_MONTH
 
 WORTH_SAYING = 0.03
 """The share of the nodes' cost from which a cheaper place is shown."""
@@ -36,9 +38,13 @@ _Places: TypeAlias = Mapping[str, NodeGroupSettings]
 class HourlyUsd:
     """US dollars an hour of the nodes."""
 
-    always: float  # for the pods that run at any time, and the minimum of each group
+    always: float  # for what always runs, on average over a year
     at_most: float  # for all pods
     lacking: int  # nodes that all pods need beyond the maximum of their group
+
+    def is_at_most(self, other: "HourlyUsd") -> bool:
+        """True if no amount is higher."""
+        return self.always <= other.always and self.at_most <= other.at_most and self.lacking <= other.lacking
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,28 +78,26 @@ class Alternative:
         return self.usd_per_hour / (self.before.always if self.for_pods_that_always_run else self.before.at_most)
 
 
-def cheaper_places(settings: StackSettings) -> tuple[Alternative, ...]:
+def cheaper_places(settings: StackSettings, year: int) -> tuple[Alternative, ...]:
     """Return the alternatives that cost less by packing, the largest saving first, and at most one for each key.
 
-    Empty if a group has no price.
+    `year` is that of the calendar. Empty if a group has no price.
     """
-    before = hourly_usd(settings)
+    before = hourly_usd(settings, year)
     if before is None:
         return ()
     cheaper: dict[str, Alternative] = {}
     for key, line, changed in _changes(settings):
-        after = hourly_usd(changed)
-        if after is None or after.lacking > before.lacking:
+        after = hourly_usd(changed, year)
+        if after is None or after == before or not after.is_at_most(before):
             continue
-        if (after.always, after.at_most) >= (before.always, before.at_most):
-            continue
-        found = Alternative(key=key, line=line, settings=changed, before=before, after=after)
-        if key not in cheaper or found.share > cheaper[key].share:
-            cheaper[key] = found
+        alternative = Alternative(key=key, line=line, settings=changed, before=before, after=after)
+        if key not in cheaper or alternative.share > cheaper[key].share:
+            cheaper[key] = alternative
     return tuple(sorted(cheaper.values(), key=lambda alternative: -alternative.share))
 
 
-def hourly_usd(settings: StackSettings) -> HourlyUsd | None:
+def hourly_usd(settings: StackSettings, year: int) -> HourlyUsd | None:
     """Return the price of the nodes, or None on an existing cluster and without the price of a group."""
     groups = settings.node_groups
     try:
@@ -102,15 +106,12 @@ def hourly_usd(settings: StackSettings) -> HourlyUsd | None:
         return None
     if settings.cluster.context is not None:
         return None
-    running = {pod.name: pod.pod.replicas for pod in placed_pods(settings) if isinstance(pod.pod, WorkloadSettings)}
-    requests = [*pod_requests(settings)]
-    always = [Waiting(pod.size, running.get(pod.name, pod.least), pod.groups) for pod in requests]
-    at_most = [Waiting(pod.size, pod.most, pod.groups) for pod in requests]
-    nodes_always, nodes_at_most = (grown(pods, nodes_of(settings)).opened for pods in (always, at_most))
+    always = what_always_runs(settings, year).node_hours
+    nodes = nodes_at_maximum(settings)
     return HourlyUsd(
-        always=round(sum(usd[name] * nodes for name, nodes in nodes_always.items()), 9),
-        at_most=round(sum(usd[name] * nodes for name, nodes in nodes_at_most.items()), 9),
-        lacking=sum(max(0, nodes - groups[name].max) for name, nodes in nodes_at_most.items()),
+        always=round(sum(usd[name] * sum(hours.values()) for name, hours in always.items()) / HOURS_PER_MONTH, 9),
+        at_most=round(sum(usd[name] * count for name, count in nodes.items()), 9),
+        lacking=sum(max(0, count - groups[name].max) for name, count in nodes.items()),
     )
 
 
@@ -142,8 +143,12 @@ def _other_first_type(group: NodeGroupSettings, region: str) -> Iterator[tuple[s
     """
     if group.by_karpenter or group.kind is NodeKind.SPOT or group.shape is not None or len(group.instance_types) < 2:
         return
-    as_new = [kind for kind in group.types if kind.generation >= group.types[0].generation]
-    cheapest = min(as_new, key=lambda kind: on_demand(region, kind)).name
+    prices: dict[str, float] = {}
+    for kind in group.types:
+        if kind.generation >= group.types[0].generation:
+            with suppress(NoPrice):
+                prices[kind.name] = on_demand(region, kind)
+    cheapest = min(prices, key=prices.__getitem__)
     if cheapest != group.instance_types[0]:
         types = (cheapest, *(name for name in group.instance_types if name != cheapest))
         yield f"instanceTypes: [{', '.join(types)}]", group.model_copy(update={"instance_types": types})

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.settings.capacity.alternatives import Alternative, cheaper_places, hourly_usd
+from ebbtide.preview.cost.alternatives import Alternative, cheaper_places, hourly_usd
+from ebbtide.settings.capacity.process_documents import sleepers_of
 from tests.builders.existing import onprem
 from tests.builders.settings import loaded, shortest
 
@@ -20,10 +21,18 @@ ebbtide:workloads:
   triton: { category: flexible, image: 'example.com/triton:1', replicas: 3, cpu: 4, memory: 16Gi, gpu: 1 }
 """
 FIXED = 2 * 0.2016
+SLEEP = "sleep: { when: outsideBusinessHours }"
+YEAR = 2026
 
 
 def found(text: str, folder: Path) -> tuple[Alternative, ...]:
-    return cheaper_places(loaded(shortest(more=text), folder))
+    return cheaper_places(loaded(shortest(more=text), folder), YEAR)
+
+
+def awake_share(folder: Path) -> float:
+    """Awake on the 261 working days of 2026, from the start of a node and a pod before 08:00 until 18:00."""
+    (policy,) = sleepers_of(loaded(shortest(more=gpus().replace("gpu: 1 }", f"gpu: 1, {SLEEP} }}")), folder))
+    return 261 * (10 + policy.lead.total_seconds() / 3600) / (365 * 24)
 
 
 def gpus(a10: str = "", l4: str = "") -> str:
@@ -46,8 +55,8 @@ def test_the_line_is_what_it_takes(tmp_path: Path) -> None:
     written = loaded(shortest(more=gpus(a10=", priority: 20", l4=f", {only.line}")), tmp_path)
 
     assert only.line == "priority: 30"
-    assert hourly_usd(written) == only.after
-    assert cheaper_places(written) == ()
+    assert hourly_usd(written, YEAR) == only.after
+    assert cheaper_places(written, YEAR) == ()
 
 
 def test_a_cheap_group_that_holds_some_of_the_pods(tmp_path: Path) -> None:
@@ -86,16 +95,16 @@ ebbtide:nodeGroups:
   dear: { kind: flexible, instanceTypes: [r7i.4xlarge], max: 20 }
 """
     settings = loaded(shortest(train="nodeGroup: dear", more=text), tmp_path)
-    (only,) = cheaper_places(settings)
+    (only,) = cheaper_places(settings, YEAR)
 
     assert (only.key, only.line) == ("workers.train", "nodeGroup: flexible")
     assert only.before.at_most - only.after.at_most == pytest.approx(2 * (1.0584 - 0.8064))
-    assert hourly_usd(loaded(shortest(train=only.line, more=text), tmp_path)) == only.after
+    assert hourly_usd(loaded(shortest(train=only.line, more=text), tmp_path), YEAR) == only.after
 
 
 def test_without_prices_there_is_nothing_to_say(tmp_path: Path) -> None:
-    assert hourly_usd(loaded(onprem(), tmp_path)) is None
-    assert cheaper_places(loaded(onprem(), tmp_path)) == ()
+    assert hourly_usd(loaded(onprem(), tmp_path), YEAR) is None
+    assert cheaper_places(loaded(onprem(), tmp_path), YEAR) == ()
 
 
 def test_a_pool_is_not_sent_where_its_workers_have_no_room(tmp_path: Path) -> None:
@@ -106,6 +115,39 @@ ebbtide:nodeGroups:
   dear: { kind: flexible, instanceTypes: [r7i.4xlarge], max: 20 }
 """
     stack = shortest(train="nodeGroup: dear", more=text).replace("max: 4, cpu: 4", "max: 8, cpu: 4")
-    full, enough = (cheaper_places(loaded(stack.replace("MOST", most), tmp_path)) for most in ("2", "3"))
+    full, enough = (cheaper_places(loaded(stack.replace("MOST", most), tmp_path), YEAR) for most in ("2", "3"))
 
     assert (len(full), len(enough)) == (0, 1)
+
+
+def test_a_type_without_a_price_is_not_a_first_type(tmp_path: Path) -> None:
+    """The tables have no price for m7a.2xlarge in sa-east-1."""
+    text = shortest(more="ebbtide:nodeGroups: { flexible: { instanceTypes: [m6i.2xlarge, m7a.2xlarge], max: 20 } }")
+    settings = loaded(text, tmp_path).model_copy(update={"region": "sa-east-1"})
+
+    assert cheaper_places(settings, YEAR) == ()
+
+
+def test_what_sleeps_saves_only_while_it_is_awake(tmp_path: Path) -> None:
+    (awake,), (asleep,) = found(gpus(), tmp_path), found(gpus().replace("gpu: 1 }", f"gpu: 1, {SLEEP} }}"), tmp_path)
+
+    assert (asleep.key, asleep.line) == (awake.key, awake.line)
+    assert asleep.usd_per_hour == pytest.approx(awake.usd_per_hour * awake_share(tmp_path))
+
+
+def test_an_adopted_pool_counts_with_its_minimum(tmp_path: Path) -> None:
+    """Three workers to a node of 16 CPUs: four need two nodes."""
+    pool = "pool: { source: { queues: [scan] }, min: 4, max: 4, longestJob: 1h }"
+    rule = f"namespace: team, selector: {{ app: scan }}, category: worker, cpu: 5, memory: 2Gi, {pool}"
+    text = """\
+ebbtide:cluster: { version: "1.36" }
+ebbtide:nodeGroups: { flexible: { instanceTypes: [m7i.4xlarge], max: 20 }, fixed: { min: 2, max: 4 } }
+"""
+    without, with_pool = (
+        hourly_usd(loaded(shortest(more=text + more), tmp_path), YEAR)
+        for more in ("", f"ebbtide:adopted: {{ scan: {{ {rule} }} }}")
+    )
+
+    assert without is not None
+    assert with_pool is not None
+    assert with_pool.always - without.always == pytest.approx(2 * 0.8064)
