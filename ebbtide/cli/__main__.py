@@ -158,14 +158,14 @@ def _with_new_names(args: list[str]) -> list[str]:
 def _imported(name: str) -> Any:
     """Import the command. If a package is missing, the message names the extra that installs it."""
     listed = COMMANDS[name]
-    gc.disable()  # the modules' objects last: looking for garbage among them would take a fifth of a preview's time
+    gc.disable()  # imported objects stay alive; scanning them costs a fifth of a preview
     try:
         module = import_module(listed.module)
     except ModuleNotFoundError as missing:
         advice = f"; pip install 'ebbtide[{listed.extra}]'" if listed.extra else ""
         fail(f"ebbtide {name} needs {missing.name}, which is not installed{advice}", code=2)
     finally:
-        gc.freeze()  # nor do later collections look at them
+        gc.freeze()  # later collections skip them
         gc.enable()
     loaded = get_command(module.command)
     return loaded.commands.get(name, loaded) if isinstance(loaded, TyperGroup) else loaded

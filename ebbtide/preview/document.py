@@ -69,7 +69,7 @@ class Amounts:
     """US dollars a month; None if unknown.
 
     `always`: all pods at their minimum, by the calendar, on the nodes that they need. `at_min`: all groups at their
-    `min`, whatever their pods need; for one release, since `always` takes its place.
+    `min`, whatever their pods need; deprecated, and the next release removes it.
     """
 
     always: float | None

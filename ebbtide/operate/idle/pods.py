@@ -42,9 +42,9 @@ def running_pods(prometheus: Prometheus, settings: StackSettings) -> list[Priced
     values: dict[tuple[str, ...], float] = {}  # by metric and pod, or metric and node
     labels_of: dict[tuple[str, ...], Mapping[str, str]] = {}
     for sample in samples:
-        # A recording rule of somebody else may have such a name and other labels.
+        # Another team's recording rule may use this name with other labels.
         metric, labels = sample.labels.get("__name__", "").removeprefix("ebbtide_"), sample.labels
-        thing = [labels.get(it, "") for it in (("namespace", "pod") if metric.startswith("pod_") else ("node",))]
+        thing = [labels.get(label, "") for label in (("namespace", "pod") if metric.startswith("pod_") else ("node",))]
         values[metric, *thing], labels_of[metric, *thing] = sample.value, labels
     pods: list[PricedPod] = []
     for (metric, *pod), labels in labels_of.items():

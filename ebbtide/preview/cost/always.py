@@ -1,8 +1,8 @@
 """What always runs: the pods that a stack never goes below, and the nodes that they need, on average over a year.
 
 The pods of each time (`ebbtide.preview.cost.floors`) are packed on nodes as the provisioners do: on the nodes of a
-group's `min` first. No group exceeds its `max`. Jobs and cron jobs count as none, and adopted pods with the number that
-the stack file states.
+group's `min` first. No group exceeds its `max`. Jobs and cron jobs are not counted. Adopted pods count with the number
+that the stack file states.
 """
 
 from collections import Counter, defaultdict

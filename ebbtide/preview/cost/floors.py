@@ -4,8 +4,8 @@ Business hours and planned nights wake what sleeps, and raise the minimum of ser
 counts as idle. An own autoscaler (`replicasOwner: hpa`) starts at `replicas`, which counts as its minimum.
 
 The rules are the controllers' own (`controllers.workloads.sleep.calendar`, `controllers.workloads.floors.calendar`,
-`controllers.scaler.workers.floors`), written as spans: to ask the controllers for each change of a year takes too long
-for hundreds of stacks. A property test compares both.
+`controllers.scaler.workers.floors`), written as spans: asking the controllers about each change of a year takes too
+long for hundreds of stacks. A property test compares both.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

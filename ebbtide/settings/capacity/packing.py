@@ -6,8 +6,8 @@ Nodes in the same state are counted, not listed: a million replicas take no long
 If pods may use several groups, `grown` chooses as a replay does. Karpenter is first: its NodePools in the order of
 weight, then of name. Then each scale-up of the cluster autoscaler grows one group: of those with the highest priority
 the one whose new nodes have the least idle CPU and memory, for all waiting pods that fit there. GPUs and prices do not
-count. Among equals the real autoscaler draws; here and in a replay the dearest group grows, so no figure promises a
-saving that depends on luck.
+count. Among equals the real autoscaler draws; here and in a replay the most expensive group grows, so no figure
+promises a saving that depends on luck.
 
 The nodes of an existing cluster are not in the stack file, so nothing is calculated for it.
 """

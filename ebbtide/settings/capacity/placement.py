@@ -220,7 +220,7 @@ def with_adopted_pools(settings: StackSettings) -> StackSettings:
 
 def growth_ranks(groups: Mapping[str, NodeGroupSettings], region: str) -> Mapping[str, int]:
     """Return the order in which groups grow that are equal for their provisioner: NodePools by name, as Karpenter does;
-    groups of the cluster autoscaler, which draws, by price, the dearest first, and by name.
+    groups of the cluster autoscaler, which draws, by price, the most expensive first, and by name.
     """
 
     def order(name: str) -> tuple[float, str]:
