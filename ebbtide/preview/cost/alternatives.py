@@ -4,16 +4,16 @@ Three lines choose nodes: `priority` of a node group, the first of its instance 
 `nodeGroup` of a pool, a job, a cron job or a group of Ray workers. Packing gives the number of nodes but no duration.
 So there are two prices: of what always runs, by the calendar, and of all pods at their maximum.
 
-Prices are on demand, of the first type of each group, as in a replay.
+Prices are on demand or the typical ones on spot.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ebbtide.preview.cost.always import what_always_runs
-from ebbtide.prices import NoPrice, on_demand, spot_typical
+from ebbtide.preview.cost.always import karpenter_usd, what_always_runs
+from ebbtide.prices import Capacity, NoPrice, on_demand, spot_typical
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.capacity.packing import nodes_at_maximum
 from ebbtide.settings.capacity.placed import placed_pods
@@ -29,6 +29,7 @@ WORTH_SAYING = 0.03
 """The share of the nodes' cost from which a cheaper place is shown."""
 MOST = 3
 """The most cheaper places that are shown, and that a replay tries."""
+_TYPES = "instanceTypes:"
 _STEP = 10  # between priorities, so that another group fits between two
 
 _Places: TypeAlias = Mapping[str, NodeGroupSettings]
@@ -70,7 +71,8 @@ class Alternative:
 
     @property
     def written(self) -> str:
-        return f"write {self.line} at {self.key}"
+        effect = ", which replaces its nodes" if self.line.startswith(_TYPES) else ""
+        return f"write {self.line} at {self.key}{effect}"
 
     @property
     def share(self) -> float:
@@ -100,24 +102,42 @@ def cheaper_places(settings: StackSettings, year: int) -> tuple[Alternative, ...
 def hourly_usd(settings: StackSettings, year: int) -> HourlyUsd | None:
     """Return the price of the nodes, or None on an existing cluster and without the price of a group."""
     groups = settings.node_groups
-    try:
-        usd = {name: _node_usd(group, settings.region) for name, group in groups.items()}
-    except NoPrice:
-        return None
     if settings.cluster.context is not None:
         return None
-    always = what_always_runs(settings, year).node_hours
-    nodes = nodes_at_maximum(settings)
+    always, nodes = what_always_runs(settings, year).node_hours, nodes_at_maximum(settings)
+    try:
+        usd_always = [_always_usd(group, settings.region, always[name]) for name, group in groups.items()]
+        usd_at_most = [_node_usd(groups[name], settings.region) * count for name, count in nodes.items()]
+    except NoPrice:
+        return None
     return HourlyUsd(
-        always=round(sum(usd[name] * sum(hours.values()) for name, hours in always.items()) / HOURS_PER_MONTH, 9),
-        at_most=round(sum(usd[name] * count for name, count in nodes.items()), 9),
+        always=round(sum(usd_always) / HOURS_PER_MONTH, 9),
+        at_most=round(sum(usd_at_most), 9),
         lacking=sum(max(0, count - groups[name].max) for name, count in nodes.items()),
     )
 
 
+def _always_usd(group: NodeGroupSettings, region: str, node_hours: Mapping[Capacity, float]) -> float:
+    """Return US dollars a month."""
+    if group.by_karpenter:
+        return karpenter_usd(group, _usd_by_type(group, region), node_hours)
+    return _node_usd(group, region) * sum(node_hours.values())
+
+
 def _node_usd(group: NodeGroupSettings, region: str) -> float:
-    first = group.types[0]
-    return spot_typical(region, first) if group.kind is NodeKind.SPOT else on_demand(region, first)
+    """Return the price of the type that the provisioner launches: the first one, if it goes by the order of the types.
+
+    Karpenter takes the cheapest of the largest. Which type EC2 takes on spot is unknown, so the most expensive counts.
+    """
+    prices = _usd_by_type(group, region)
+    if group.by_karpenter:
+        return min(prices[: len(group.largest_types)])
+    return max(prices) if group.kind is NodeKind.SPOT else prices[0]
+
+
+def _usd_by_type(group: NodeGroupSettings, region: str) -> Sequence[float]:
+    price = spot_typical if group.kind is NodeKind.SPOT else on_demand
+    return [price(region, kind) for kind in group.types]
 
 
 def _changes(settings: StackSettings) -> Iterator[tuple[str, str, StackSettings]]:
@@ -131,17 +151,20 @@ def _changes(settings: StackSettings) -> Iterator[tuple[str, str, StackSettings]
 def _earlier(group: NodeGroupSettings, groups: _Places) -> Iterator[tuple[str, NodeGroupSettings]]:
     """Yield the group with a priority above those of the other groups of its kind."""
     others = [other.priority for other in groups.values() if other.kind is group.kind and other is not group]
-    priority = max(others, default=MOST_PRIORITY) + _STEP
-    if max(others, default=0) >= group.priority and priority <= MOST_PRIORITY:
+    highest = max(others, default=MOST_PRIORITY)
+    priority = min(highest + _STEP, MOST_PRIORITY)
+    if group.priority <= highest < priority:
         yield f"priority: {priority}", group.model_copy(update={"priority": priority})
 
 
 def _other_first_type(group: NodeGroupSettings, region: str) -> Iterator[tuple[str, NodeGroupSettings]]:
     """Yield the group with its cheapest type first, of those that are no older generation: work takes longer there.
 
-    EC2 chooses spot capacity, and Karpenter the cheapest type.
+    EC2 chooses spot capacity, and Karpenter the cheapest type. Another list of types replaces the group's nodes, so
+    none is proposed for fixed nodes.
     """
-    if group.by_karpenter or group.kind is NodeKind.SPOT or group.shape is not None or len(group.instance_types) < 2:
+    ordered = group.kind not in (NodeKind.SPOT, NodeKind.FIXED) and not group.by_karpenter
+    if not ordered or group.shape is not None or len(group.instance_types) < 2:
         return
     prices: dict[str, float] = {}
     for kind in group.types:
@@ -151,7 +174,7 @@ def _other_first_type(group: NodeGroupSettings, region: str) -> Iterator[tuple[s
     cheapest = min(prices, key=prices.__getitem__)
     if cheapest != group.instance_types[0]:
         types = (cheapest, *(name for name in group.instance_types if name != cheapest))
-        yield f"instanceTypes: [{', '.join(types)}]", group.model_copy(update={"instance_types": types})
+        yield f"{_TYPES} [{', '.join(types)}]", group.model_copy(update={"instance_types": types})
 
 
 def _other_groups(settings: StackSettings) -> Iterator[tuple[str, str, StackSettings]]:

@@ -15,8 +15,9 @@ from ebbtide.preview.cost.floors import Calendar, Floor
 from ebbtide.prices import Capacity
 from ebbtide.settings.capacity.packing import Waiting, grown, nodes_of
 from ebbtide.settings.capacity.placed import placed_pods
-from ebbtide.settings.capacity.placement import with_adopted_pools
+from ebbtide.settings.capacity.placement import node_of_type, with_adopted_pools
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.serving.services import ServedWorkload
 from ebbtide.text.money import HOURS_PER_MONTH
 from ebbtide.vocabulary.windows import Span
@@ -45,6 +46,17 @@ def what_always_runs(settings: StackSettings, year: int) -> Always:
         means = [mean + number * share for mean, number in zip(means, numbers, strict=True)]
     served = {pod.name: mean for pod, mean in zip(placed, means, strict=True) if isinstance(pod.pod, ServedWorkload)}
     return Always(node_hours=node_hours, served=served)
+
+
+def karpenter_usd(
+    group: NodeGroupSettings, usd_per_hour: Sequence[float], node_hours: Mapping[Capacity, float]
+) -> float:
+    """Price each of Karpenter's nodes as the cheapest type that holds its pods, as Karpenter chooses it.
+
+    `usd_per_hour` has the price of each of the group's types, `node_hours` the hours by what pods take of a node.
+    """
+    types = [(node_of_type(group, kind), usd) for kind, usd in zip(group.types, usd_per_hour, strict=True)]
+    return sum(hours * min(usd for node, usd in types if node.holds(load)) for load, hours in node_hours.items())
 
 
 def shares(floors: Sequence[Floor], within: Span) -> Mapping[tuple[int, ...], float]:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from ebbtide.preview.cost.always import what_always_runs
+from ebbtide.preview.cost.always import karpenter_usd, what_always_runs
 from ebbtide.prices import (
     Capacity,
     GroupRate,
@@ -35,7 +35,6 @@ from ebbtide.prices import (
 )
 from ebbtide.prices.missing import how_to_price
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.settings.capacity.placement import node_of_type
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.cluster import ControlPlaneTier, SupportType
 from ebbtide.settings.sections.eks_versions import STANDARD_SUPPORT_UNTIL
@@ -156,7 +155,11 @@ def _group(
     try:
         rates = [_rate(kind, group, settings) for kind in group.types]
         rate, note = _dearest(rates), _range(group, rates)
-        usd_always = _always(group, rates, always) if group.by_karpenter else _month(rate, sum(always.values()))
+        usd_always = (
+            karpenter_usd(group, [rate.above_usd for rate in rates], always)
+            if group.by_karpenter
+            else _month(rate, sum(always.values()))
+        )
     except NoPrice as unknown:
         note = str(unknown) if group.kind is NodeKind.SPOT else _no_price(settings.region)
     spot = group.kind is NodeKind.SPOT
@@ -182,12 +185,6 @@ def _group(
         note=note,
         estimated=bool(estimates),
     )
-
-
-def _always(group: NodeGroupSettings, rates: Sequence[GroupRate], always: Mapping[Capacity, float]) -> float:
-    """Price each of Karpenter's nodes as the cheapest type that holds its pods, as Karpenter chooses it."""
-    types = [(node_of_type(group, kind), rate.above_usd) for kind, rate in zip(group.types, rates, strict=True)]
-    return sum(hours * min(usd for node, usd in types if node.holds(load)) for load, hours in always.items())
 
 
 def _range(group: NodeGroupSettings, rates: Sequence[GroupRate]) -> str:

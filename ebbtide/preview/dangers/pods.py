@@ -95,11 +95,11 @@ def _sleep_ended(before: StackSettings, after: StackSettings) -> Iterator[Danger
     Without the first step, the update also removes the workload controller's right to wake it. An adopted object stays
     in the cluster when its rule goes, or names another object.
     """
-    coming = {policy.name: policy for policy in sleep_policies(after)}
+    coming = {policy.subject: policy for policy in sleep_policies(after)}
     for policy in sleep_policies(before):
-        name, new = policy.name, coming.get(policy.name)
+        name, new = policy.name, coming.get(policy.subject)
         if policy.adopted:
-            new, replicas = new if new is not None and new.subject == policy.subject else None, policy.replicas
+            replicas = policy.replicas
         else:
             workload = after.all_workloads.get(name)
             if workload is None or workload.kind is not before.all_workloads[name].kind:
@@ -128,8 +128,8 @@ def _sleep_ended(before: StackSettings, after: StackSettings) -> Iterator[Danger
                 f"{policy.replicas} pods, in business hours too"
             )
             fix = (
-                f"{same}write sleep: {{ when: never }} for it and update; when it is awake (ebbtide status): "
-                f"{release}; then remove its key sleep and update"
+                f"{same}write when: never in its sleep and update; when it is awake (ebbtide status): {release}; "
+                "then remove its key sleep and update"
             )
         yield SLEEP_ENDED.danger(severity=severity, subjects=(name,), text=what, impact=impact, remedy=fix)
 

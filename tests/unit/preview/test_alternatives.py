@@ -120,6 +120,48 @@ ebbtide:nodeGroups:
     assert (len(full), len(enough)) == (0, 1)
 
 
+@pytest.mark.parametrize(
+    "kind",
+    ["kind: gpu, provisioner: karpenter", "kind: flexible, provisioner: karpenter", "kind: spot"],
+    ids=["of Karpenter with GPUs", "of Karpenter", "on spot"],
+)
+def test_the_order_of_types_is_worth_nothing_where_the_provisioner_does_not_go_by_it(kind: str, tmp_path: Path) -> None:
+    gpu = "gpu" in kind
+    types = ["g5.2xlarge", "g6.2xlarge"] if gpu else ["m7a.4xlarge", "m7i.4xlarge", "m6i.4xlarge", "m6a.4xlarge"]
+    text = f"""\
+ebbtide:nodeGroups:
+  fixed: {{ instanceTypes: [m7i.xlarge], min: 2, max: 4 }}
+  flexible: {{ instanceTypes: [m7i.2xlarge], max: 20 }}
+  one: {{ {kind}, instanceTypes: [{", ".join(types)}], max: 8, priority: 10 }}
+  other: {{ {kind}, instanceTypes: [{", ".join(reversed(types))}], max: 8 }}
+"""
+    train = (
+        "gpu: 1, nodeGroup: one, min: 1"
+        if gpu
+        else "nodeGroup: one, min: 1, checkpoints: { required: true, store: s3://a-b/c }"
+    )
+    settings = loaded(shortest(train=train, more=text), tmp_path)
+
+    assert [place.written for place in cheaper_places(settings, YEAR)] == []
+
+
+def test_another_first_type_replaces_nodes_and_is_not_proposed_for_fixed_ones(tmp_path: Path) -> None:
+    text = """\
+ebbtide:nodeGroups:
+  fixed: { instanceTypes: [m7a.xlarge, m7i.xlarge], min: 2, max: 4 }
+  flexible: { instanceTypes: [m7a.4xlarge, m7i.4xlarge], max: 20 }
+"""
+    line = "write instanceTypes: [m7i.4xlarge, m7a.4xlarge] at nodeGroups.flexible, which replaces its nodes"
+
+    assert [place.written for place in found(text, tmp_path)] == [line]
+
+
+def test_between_a_high_priority_and_the_highest_one_there_is_room(tmp_path: Path) -> None:
+    (only,) = found(gpus(a10=", priority: 95"), tmp_path)
+
+    assert only.line == "priority: 99"
+
+
 def test_a_type_without_a_price_is_not_a_first_type(tmp_path: Path) -> None:
     """The tables have no price for m7a.2xlarge in sa-east-1."""
     text = shortest(more="ebbtide:nodeGroups: { flexible: { instanceTypes: [m6i.2xlarge, m7a.2xlarge], max: 20 } }")

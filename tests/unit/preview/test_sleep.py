@@ -99,7 +99,13 @@ def test_a_removal_without_the_first_step_has_its_commands_since_nothing_would_w
 
     assert (danger.severity, danger.subjects) == (Severity.WARNING, (name,))
     assert "stays at 0 of" in danger.impact
-    steps = ("sleep: { when: never }", "and update", "ebbtide status", f"ebbtide release {name}", "remove its key")
+    steps = (
+        "write when: never in its sleep",
+        "and update",
+        "ebbtide status",
+        f"ebbtide release {name}",
+        "remove its key",
+    )
     assert [*steps] == sorted(steps, key=danger.remedy.index)
 
 
@@ -161,6 +167,10 @@ def test_the_two_steps_of_a_charts_removal_name_the_next_one() -> None:
     assert "conflict" not in first.impact, "no update contains the object of a chart"
     assert "ebbtide release notebooks before this update" in second.remedy
     assert dangers(never, never) == dangers(never, chart_stack()) == []
+
+
+def test_another_name_of_a_rule_ends_no_sleep() -> None:
+    assert dangers(chart_stack(), chart_stack(name="hub")) == []
 
 
 @pytest.mark.parametrize(
