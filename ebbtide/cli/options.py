@@ -49,17 +49,6 @@ def closed_month(name: str, settings: "StackSettings") -> "Month":
     return month
 
 
-def _columns(text: str) -> dict[str, str]:
-    from ebbtide.lab.simulator.trace.columns import NAMES
-
-    pairs = {field: name for field, _, name in (part.partition("=") for part in text.split(","))}
-    if not all(pairs.values()) or not pairs.keys() <= NAMES.keys():
-        raise typer.BadParameter(
-            f"wanted FIELD=NAME, with the fields {', '.join(NAMES)}, found {text!r} (for example submitted_at=created)"
-        )
-    return pairs
-
-
 def _zone(text: str) -> str:
     if text not in zone_names():
         raise typer.BadParameter(f"wanted a time zone, found {text!r} (for example Europe/Berlin)")
@@ -67,7 +56,7 @@ def _zone(text: str) -> str:
 
 
 def trace_reading(
-    columns: dict[str, str] | None,
+    columns: Sequence[str] | None,
     since: datetime | None,
     days: int | None,
     timezone: str | None,
@@ -78,13 +67,34 @@ def trace_reading(
     from ebbtide.lab.simulator.trace.jobs import Reading
 
     return Reading(
-        columns=columns or {},
+        columns=_columns(columns),
         where=_values_of_columns(where),
         since=since,
         days=days,
         timezone=timezone,
         queue_names=_queue_names(queues),
     )
+
+
+def _columns(texts: Sequence[str] | None) -> dict[str, str]:
+    from ebbtide.lab.simulator.trace.columns import NAMES
+
+    columns: dict[str, str] = {}
+    for text in [part for several in texts or () for part in several.split(",")]:
+        field, _, name = text.partition("=")
+        if field not in NAMES or not name:
+            expected = f"FIELD=NAME, with the fields {', '.join(NAMES)}"
+        elif columns.get(field, name) != name:
+            expected = f"one column for {field}, which has {columns[field]}"
+        elif columns.get(field) != name and name in columns.values():
+            expected = f"one field for the column {name}"
+        else:
+            columns[field] = name
+            continue
+        raise typer.BadParameter(
+            f"wanted {expected}, found {text!r} (for example submitted_at=created)", param_hint="--columns"
+        )
+    return columns
 
 
 def _values_of_columns(texts: Sequence[str] | None) -> dict[str, tuple[str, ...]]:
@@ -118,9 +128,9 @@ TRACE_HELP = f"A CSV, JSON or Parquet file of jobs, or a bundled trace: {_BUNDLE
 Stack = Annotated[str, typer.Argument(metavar="STACK", help="A name (demo for stacks/Pulumi.demo.yaml) or a path.")]
 Days = Annotated[int | None, typer.Option(min=1, help="Days of the trace to replay; default: all.")]
 Columns = Annotated[
-    dict[str, str] | None,
+    list[str] | None,
     typer.Option(
-        parser=_columns, metavar="FIELD=NAME,…", help="Columns of the trace that have other names than usual."
+        metavar="FIELD=NAME,…", help="Columns of the trace that have other names than usual; may be repeated."
     ),
 ]
 Where = Annotated[

@@ -19,7 +19,7 @@ from ebbtide.lab.advice.suggest import (
 )
 from ebbtide.lab.simulator.setup import ReplayError
 from ebbtide.lab.simulator.trace.traces import Trace
-from ebbtide.provisioning_labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind, Provisioner
 from ebbtide.settings import StackInvalid, StackSettings
 from ebbtide.settings.capacity.placed import resident_pods
 from ebbtide.settings.file.bases import is_mapping
@@ -92,16 +92,19 @@ def _workers(pools: Sequence[SuggestedPool], trace: Trace) -> str:
 def _groups(pools: Sequence[SuggestedPool], remaining: dict[str, NodeGroupSettings], settings: StackSettings) -> str:
     pool_groups = {pool.group for pool in pools}  # a file that was adapted before has groups of these names
     lines = [
-        f"    {name}: {{ {', '.join(_keys(name, group))} }}"
+        f"    {name}: {{ {', '.join(_keys(name, group, settings.cluster.provisioner))} }}"
         for name, group in remaining.items()
         if name not in pool_groups
     ]
     return "\n".join([f"  {GROUPS}:", *lines, groups_text(pools, len(settings.cluster.zones))]) + "\n"
 
 
-def _keys(name: str, group: NodeGroupSettings) -> Iterator[str]:
+def _keys(name: str, group: NodeGroupSettings, usual: Provisioner) -> Iterator[str]:
+    """Yield the keys of a group. `usual` is the provisioner of groups that name none, apart from fixed ones."""
     if name != group.kind:
         yield f"kind: {group.kind.value}"
+    if group.kind is not NodeKind.FIXED and group.provisioner is not usual:
+        yield f"provisioner: {group.provisioner.value}"
     yield f"instanceTypes: [{', '.join(group.instance_types)}]"
     if group.shape is not None:
         shape = group.shape.model_dump(mode="json", by_alias=True, exclude_defaults=True)

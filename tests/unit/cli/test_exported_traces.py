@@ -27,7 +27,7 @@ from tests.paths import ROOT, STACK_FILES
 BERLIN = str(STACK_FILES / "Pulumi.example-berlin.yaml")
 DEMO = str(STACK_FILES / "Pulumi.demo.yaml")
 LABELLING = ROOT / "examples" / "labelling-platform" / "Pulumi.labelling.yaml"
-READ = ["--columns", "submitted_at=born", "--from", "2026-05-05", "--days", "1"]
+READ = ["--columns", "submitted_at=born", "--columns", "queue=queue", "--from", "2026-05-05", "--days", "1"]
 LINE = "12 jobs, 2026-05-05 to 2026-05-05, times read as ISO 8601 in Europe/Berlin (--timezone sets another zone)"
 
 
@@ -124,6 +124,8 @@ def test_every_command_reads_the_export_in_the_same_way(
         ("--columns", "born", "wanted FIELD=NAME, with the fields submitted_at, started_at,"),
         ("--columns", "submitted_at=", "found 'submitted_at='"),
         ("--columns", "birth=born", "found 'birth=born'"),
+        ("--columns", "gpu=a,gpu=b", "wanted one column for gpu, which has a, found 'gpu=b'"),
+        ("--columns", "cpu=a,gpu=a", "wanted one field for the column a, found 'gpu=a'"),
         ("--timezone", "Berlin", "wanted a time zone, found 'Berlin' (for example Europe/Berlin)"),
         ("--from", "monday", "wanted an ISO date and time, found 'monday'"),
         ("--from", "0001-01-01", "wanted an ISO date and time, found '0001-01-01'"),

@@ -65,6 +65,22 @@ def test_groups_for_services_stay_and_the_others_are_made_for_the_jobs() -> None
     assert "flexible" not in {pool.node_group for pool in after.workers.values()}
 
 
+@pytest.mark.parametrize(
+    ("usual", "named"),
+    [("cluster-autoscaler", "karpenter"), ("karpenter", "cluster-autoscaler"), ("karpenter", "karpenter")],
+)
+def test_a_group_keeps_its_provisioner(usual: str, named: str) -> None:
+    types = "[m7i.2xlarge, m7i.4xlarge]" if named == "karpenter" else "[m7i.2xlarge]"
+    file = FILE.replace("instanceTypes: [m7i.2xlarge]", f"instanceTypes: {types}\n      provisioner: {named}")
+    file = file.replace("config:\n", f"config:\n  ebbtide:cluster: {{ provisioner: {usual} }}\n")
+    before = stack_of_text(file, stack="acme", file="acme.yaml")
+
+    after = stack_of_text(adapted_stack(file, "acme.yaml", no_files, JOBS), stack="acme", file="acme.yaml")
+
+    assert before.node_groups["flexible"].provisioner == named
+    assert after.node_groups["flexible"] == before.node_groups["flexible"]
+
+
 def test_a_gpu_group_that_a_service_needs_stays() -> None:
     file = FILE.replace("cpu: 1, memory: 2Gi", "cpu: 1, memory: 2Gi, gpu: 1")
 
