@@ -1,8 +1,9 @@
 """Changed inputs of a resource, each with its path and the displayed value before and after.
 
 Entries of a list are compared by name if each has a unique one under the same key, such as `name` of a container or
-`mountPath` of a volume mount. Other lists are aligned by their equal entries. In both cases, an entry that is removed
-from the middle of a list is one difference, and the entries after it are equal.
+`mountPath` of a volume mount. Other lists are aligned by their equal entries, or compared by position where one path
+would have two differences. An entry that is removed from the middle of a list is one difference, and the entries after
+it are equal. Another order is one difference.
 """
 
 import json
@@ -147,11 +148,27 @@ def _entries(path: str, old: list[_Tree], new: list[_Tree]) -> Iterator[tuple[st
             yield from _differences(f"{path}[{name}]", old_names.get(name), new_names.get(name))
         orders = [[name for name in one if name in other] for one, other in (named, named[::-1])]
         if orders[0] != orders[1]:
-            before, after = (", ".join(order) for order in orders)
-            yield path, _Leaf(before, before), _Leaf(after, after)
+            yield path, *map(_order, orders)
         return
-    for index, one, other in _aligned(old, new):
+    if _reordered(old, new):
+        yield path, *(_order([str(leaf.shown) for leaf in side if isinstance(leaf, _Leaf)]) for side in (old, new))
+        return
+    aligned = [*_aligned(old, new)]
+    if len({index for index, _, _ in aligned}) < len(aligned):  # one path would have two differences
+        aligned = [(index, *pair) for index, pair in enumerate(zip_longest(old, new))]
+    for index, one, other in aligned:
         yield from _differences(f"{path}[{index}]", one, other)
+
+
+def _order(names: Sequence[str]) -> _Leaf:
+    text = ", ".join(names)
+    return _Leaf(text, text)
+
+
+def _reordered(old: list[_Tree], new: list[_Tree]) -> bool:
+    """True for the same scalars in another order."""
+    scalars = all(isinstance(entry, _Leaf) for entry in (*old, *new))
+    return scalars and sorted(map(repr, old)) == sorted(map(repr, new))
 
 
 def _by_name(old: list[_Tree], new: list[_Tree]) -> tuple[dict[str, _Tree], dict[str, _Tree]] | None:

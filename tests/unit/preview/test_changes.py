@@ -116,6 +116,12 @@ def test_one_volume_mounted_twice_is_told_by_where_it_is_mounted() -> None:
         (["b", "c"], ["a", "b", "c"], [("pools[0]", "", "a")]),
         (["--from", "a", "--quick"], ["--from", "b", "--quick"], [("pools[1]", "a", "b")]),
         ([{"to": "a"}, {"to": "b", "port": 1}], [{"to": "b", "port": 1}], [("pools[0].to", "a", "")]),
+        (["m7i", "m6i"], ["m6i", "m7i"], [("pools", "m7i, m6i", "m6i, m7i")]),
+        (
+            ["a", "b", "c", "d"],
+            ["a", "a", "b", "b"],
+            [("pools[1]", "b", "a"), ("pools[2]", "c", "b"), ("pools[3]", "d", "b")],
+        ),
     ],
 )
 def test_entries_without_names_are_aligned_by_the_equal_ones(
@@ -136,6 +142,13 @@ def test_inputs_that_differ_have_a_field_that_does(before: Any, after: Any) -> N
     changed = changes_between([resource(value={"at": before})], [resource(value={"at": after})])
 
     assert bool(changed) == (before != after)
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=6), st.lists(st.sampled_from("abc"), max_size=6))
+def test_no_path_has_two_differences(before: list[str], after: list[str]) -> None:
+    paths = [path for path, *_ in fields_of(before, after)] if before != after else []
+
+    assert len(set(paths)) == len(paths)
 
 
 @pytest.mark.parametrize("ignored", ["spec.replicas", "spec"])
