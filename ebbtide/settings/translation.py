@@ -97,6 +97,8 @@ def _code_and_wanted(details: ErrorDetails, context: Mapping[str, Any]) -> tuple
     match details["type"]:
         case "greater_than_equal":
             return "number.too-small", f"a number of at least {context['ge']}"
+        case "greater_than":
+            return "number.too-small", f"a number above {context['gt']:g}"
         case "less_than_equal":
             return "number.too-large", f"a number of at most {context['le']}"
         case "enum":

@@ -57,7 +57,7 @@ def _page(name: str) -> tuple[str, Path]:
     if not matching:
         near = get_close_matches(plain, paths, n=1)
         hint = f"did you mean {near[0]}?" if near else "`ebbtide docs` lists them"
-        raise NoPage(f"{name}: wanted a page of the documentation, found none of this name; {hint}")
+        raise NoPage(f"{name or 'no name'}: wanted a page of the documentation, found none of this name; {hint}")
     return matching[0], paths[matching[0]]
 
 

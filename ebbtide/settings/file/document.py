@@ -373,7 +373,7 @@ def _unreadable(error: yaml.YAMLError, text: str, file: str) -> Problem:
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         line = None if mark is None else mark.line + 1
-        reason = re.sub(r"'(?!<[a-z ]+>')[^']{2,}'", "…", error.problem or reason)
+        reason = re.sub(r"'(?!<[a-z ]+>')[^']{2,}'", "…", error.problem or reason).removeprefix("found ")
         expected, reason = _layout(error, text.splitlines()) or (expected, reason)
     return Problem(code="yaml.form", file=file, line=line, path="", found=reason, wanted=expected)
 
@@ -394,8 +394,9 @@ def _layout(error: yaml.MarkedYAMLError, lines: Sequence[str]) -> tuple[str, str
 
 
 def _fits(lines: Sequence[str], line: int) -> bool:
-    blocks = _open_blocks(lines, line)
-    return not blocks or _indentation(lines[line]) in blocks
+    blocks, own = _open_blocks(lines, line), _indentation(lines[line])
+    begins_a_block = own > max(blocks, default=own) and _content(lines[blocks[max(blocks)]]).endswith(":")
+    return not blocks or own in blocks or begins_a_block
 
 
 def _fitting(lines: Sequence[str], line: int) -> str:
@@ -410,9 +411,13 @@ def _open_blocks(lines: Sequence[str], line: int) -> dict[int, int]:
     """The indentations above a line that decrease towards the beginning, each with its nearest line."""
     blocks: dict[int, int] = {}
     for at in range(line - 1, -1, -1):
-        if lines[at].split("#")[0].strip() and _indentation(lines[at]) < min(blocks, default=len(lines[at])):
+        if _content(lines[at]) and _indentation(lines[at]) < min(blocks, default=len(lines[at])):
             blocks[_indentation(lines[at])] = at
     return blocks
+
+
+def _content(line: str) -> str:
+    return line.split("#")[0].strip()
 
 
 def _indentation(line: str) -> int:

@@ -92,6 +92,8 @@ SECOND_COLON = "one key and its value on a line: a second colon (a value with a 
             "an indentation of 4 spaces, as in line 3, or 2 spaces, as in line 2: 3 spaces",
         ),
         ("a:\n\tb: 1\n", 2, "spaces as indentation: a tab"),
+        ('a:\n  "b: { c: 1, d: "e:1" }\n', 2, "YAML: expected <block end>, but found '<scalar>'"),
+        ("a: 'b\n", 2, "YAML: unexpected end of stream"),
         ("a: b: c\n", 1, SECOND_COLON),
         ("a: 1\nb: c: d\n", 2, SECOND_COLON),
     ],
