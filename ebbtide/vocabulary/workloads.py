@@ -176,7 +176,7 @@ class WorkloadsConfig(Document):
         for key, names in (
             ("ray", [(policy.namespace, policy.name) for policy in self.ray]),
             ("floors", [(policy.namespace, policy.name) for policy in self.floors]),
-            ("sleepers", [(policy.namespace, policy.object) for policy in self.sleepers]),
+            ("sleepers", [policy.subject for policy in self.sleepers]),
         ):
             if repeated := sorted({name for name in names if names.count(name) > 1}):
                 raise UnreadableConfig(f"{key}: named twice: {repeated}")

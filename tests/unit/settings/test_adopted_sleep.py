@@ -78,6 +78,13 @@ def test_a_rule_is_one_more_entry_of_the_workload_controllers_document(tmp_path:
     assert exporter.sleepers == ("deployment jupyter/hub", "statefulset jupyter/label-studio")
 
 
+def test_a_deployment_and_a_stateful_set_may_have_one_name(tmp_path: Path) -> None:
+    other = rule(HUB.replace("Deployment", "StatefulSet"), name="database")
+    config = document(loaded(stack(rule(), other), tmp_path))
+
+    assert load(WorkloadsConfig, dump(config)) == config
+
+
 def test_the_first_step_of_a_removal_keeps_entry_and_policy(tmp_path: Path) -> None:
     settings = loaded(stack(rule("when: never, scale: { kind: Deployment, name: hub, replicas: kept }")), tmp_path)
 
