@@ -91,9 +91,10 @@ def scale_target(item: Json) -> ScaleTarget:
 
 def sleepers(api: KubeApi, config: WorkloadsConfig, notify: Notify) -> Kind:
     """Return the workloads. Caches of namespaces that a team may delete do not count as the process's own trouble."""
-    adopted = [policy for policy in config.sleepers if policy.adopted]
-    of_teams = {policy.namespace for policy in adopted}
-    caches = {path: KubeCache(api, path, observed, notify) for path in {_folder(policy) for policy in config.sleepers}}
+    of_teams = {policy.namespace for policy in config.adopted_sleepers}
+    caches = {
+        path: KubeCache(api, path, observed, notify) for path in {_folder(policy) for policy in config.all_sleepers}
+    }
     autoscalers = {space: KubeCache(api, _autoscalers(space), scale_target, notify) for space in of_teams}
     prometheus = Prometheus(config.prometheus)
     workloads = [
@@ -104,9 +105,9 @@ def sleepers(api: KubeApi, config: WorkloadsConfig, notify: Notify) -> Kind:
             UseMeter(api, policy, prometheus),
             autoscalers[policy.namespace] if policy.adopted else None,
         )
-        for policy in config.sleepers
+        for policy in config.all_sleepers
     ]
-    folders = {_folder(policy) for policy in adopted}
+    folders = {_folder(policy) for policy in config.adopted_sleepers}
     own = [cache for path, cache in caches.items() if path not in folders]
     teams = [cache for path, cache in caches.items() if path in folders]
     return Kind(workloads, own, [*teams, *autoscalers.values()])

@@ -6,14 +6,14 @@ from typing import Any, cast
 
 import pytest
 
-from controllers.adapters.kube_api import Json
+from controllers.adapters.kube_api import Json, KubeApi
 from controllers.adapters.kube_cache import KubeCache
 from controllers.doubt import TRUST, Doubt
 from controllers.ports import Outcome
 from controllers.workloads.loop import ReconcileResult
 from controllers.workloads.sleep.calendar import SleepNow, sleep_at
 from controllers.workloads.sleep.idle import Activity, Use
-from controllers.workloads.sleep.scales import ObservedScale, ScaleTarget, Sleeper, observed, scale_target
+from controllers.workloads.sleep.scales import ObservedScale, ScaleTarget, Sleeper, observed, scale_target, sleepers
 from controllers.workloads.sleep.use import UseMeter
 from ebbtide.vocabulary.documents import UnreadableConfig, dump, load
 from ebbtide.vocabulary.labels import KEEP_UNTIL, PAUSED, SLEEP_UNTIL, WAKE_UNTIL, WORKLOADS
@@ -565,6 +565,15 @@ def test_without_sight_of_autoscalers_it_wakes_and_lowers_nothing(chart: Scene) 
     chart.is_now(0)
     assert chart.decides(NIGHT) == (None, "outside-business-hours")
     assert chart.decides(DAY) == (2, "business-hours")
+
+
+def test_a_document_names_own_and_adopted_objects_and_only_the_latter_need_sight_of_autoscalers() -> None:
+    chart = replace(ADOPTED, namespace="team")
+    config = WorkloadsConfig(namespace="ebbtide", hours=OFFICE, sleepers=(POLICY,), adopted_sleepers=(chart,))
+    kind = sleepers(cast("KubeApi", None), config, lambda: None)
+
+    assert [it.subject for it in kind.workloads] == ["statefulset ebbtide/hub", "statefulset team/hub"]
+    assert (len(kind.caches), len(kind.of_teams)) == (1, 2)
 
 
 def test_a_rule_with_another_name_than_its_object_writes_the_object() -> None:
