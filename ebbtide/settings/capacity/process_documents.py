@@ -299,6 +299,7 @@ def exporter_config(
 ) -> ExporterConfig:
     """Return the exporter's config. `years`: as in `controller_config`."""
     sleepers = tuple(sleep_policies(settings))
+    own = {NAMESPACE, *(own_namespace(name) for name, pod in settings.workloads.items() if pod.starts_pods)}
     return from_settings(
         ExporterConfig,
         settings,
@@ -316,15 +317,8 @@ def exporter_config(
             )
             for name, rule in sorted(settings.adopted.items())
         ),
-        workload_namespaces=tuple(
-            sorted(
-                {
-                    NAMESPACE,
-                    *(own_namespace(name) for name, pod in settings.workloads.items() if pod.starts_pods),
-                    *(policy.namespace for policy in sleepers),
-                }
-            )
-        ),
+        workload_namespaces=tuple(sorted(own)),
+        team_namespaces=tuple(sorted({policy.namespace for policy in sleepers} - own)),
         sleepers=tuple(policy.subject for policy in sleepers),
     )
 

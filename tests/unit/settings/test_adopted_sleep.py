@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from components.controller.workloads import _scale_rules  # pyright: ignore[reportPrivateUsage] - the rights of a document
+from components.monitoring.exporter import rights_by_namespace
 from ebbtide.settings import warnings_of
 from ebbtide.settings.capacity.process_documents import exporter_config, workloads_config
 from ebbtide.settings.model import StackSettings
@@ -75,7 +76,8 @@ def test_a_rule_is_one_more_entry_of_the_workload_controllers_document(tmp_path:
     assert config.adopted_sleepers[1].subject == "statefulset jupyter/label-studio"
     assert load(WorkloadsConfig, dump(config)) == config
     exporter = exporter_config(settings, RedisEndpoint(host="redis"))
-    assert exporter.workload_namespaces == (NAMESPACE, "jupyter")
+    assert (exporter.workload_namespaces, exporter.team_namespaces) == ((NAMESPACE,), ("jupyter",))
+    assert "deployments" in str(rights_by_namespace(exporter)["jupyter"])
     assert exporter.sleepers == ("deployment jupyter/hub", "statefulset jupyter/label-studio")
 
 
