@@ -7,7 +7,7 @@ on which it was decided: a change since then wins. When the process stops, the n
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from controllers.adapters.journal import ObjectReference
 from controllers.adapters.kube_api import Json, KubeApi
@@ -84,6 +84,14 @@ class ScaleTarget:
     name: str
 
 
+class Suitability(NamedTuple):
+    """Whether an object may sleep. `reason` is empty if nothing is known that forbids it."""
+
+    reason: str = ""  # for reports
+    why: str = ""  # the same for operators
+    blind: str = ""  # why its autoscalers are unknown
+
+
 def scale_target(item: Json) -> ScaleTarget:
     target = item["spec"]["scaleTargetRef"]
     return ScaleTarget(target["kind"], target["name"])
@@ -145,9 +153,10 @@ class Sleeper:
         notes: list[str] = []
         calendar = awake_by_any(now, self._policy, self._hours, doubt)
         known: dict[str, Any] = {"replicas": workload.replicas}
-        state = self._state(workload, doubt, notes)
+        suitability = self._suitability(workload)
+        state = self._state(workload, suitability, doubt, notes)
         decision, write = decide_replicas(state, self._policy, calendar), None
-        if doubt and decision != self._alone(workload):
+        if doubt and decision != self._alone(workload, suitability):
             notes.append(doubt.why)
         if decision.reason == Use.IDLE and decision.replicas < workload.replicas:
             use, known["activity"] = self._meter.read(workload.replicas, now)
@@ -167,7 +176,7 @@ class Sleeper:
         if decision.reason == "autoscalers-unknown":
             notes.append(f"holding: autoscalers are not known: {state.blind}")
         if decision.reason == state.unsuitable:
-            notes.append(f"it does not sleep: {self._unsuitable(workload)[1]}")
+            notes.append(f"it does not sleep: {suitability.why}")
         known["until"] = _until(decision.reason, calendar, workload.annotations)
         name = "asleep" if decision.replicas <= self._policy.asleep else "awake"
         return self._verdict(name, decision.reason, note="; ".join(notes), write=write, **known)
@@ -179,12 +188,12 @@ class Sleeper:
         if outcome is Outcome.STALE:
             self._cache.reconnect()
 
-    def _alone(self, workload: ObservedScale) -> ScaleDecision:
+    def _alone(self, workload: ObservedScale, suitability: Suitability) -> ScaleDecision:
         """Return the decision by this process's clock, as if that were trusted."""
         calendar = sleep_at(self._now, self._policy, self._hours)
-        return decide_replicas(self._state(workload, TRUST, []), self._policy, calendar)
+        return decide_replicas(self._state(workload, suitability, TRUST, []), self._policy, calendar)
 
-    def _state(self, workload: ObservedScale, doubt: Doubt, notes: list[str]) -> ScaleState:
+    def _state(self, workload: ObservedScale, suitability: Suitability, doubt: Doubt, notes: list[str]) -> ScaleState:
         now, hold = self._now, hold_of(workload.annotations)
         clocks = doubt.instants(now)
         earliest, latest = min(clocks), max(clocks)
@@ -201,8 +210,8 @@ class Sleeper:
             doubt=doubt.why,
             ours=workload.ours or (self._policy.kept and not other_writer and not workload.operator),
             other_writer=other_writer,
-            unsuitable=self._unsuitable(workload)[0],
-            blind="" if self._autoscalers is None else self._autoscalers.trouble(),
+            unsuitable=suitability.reason,
+            blind=suitability.blind,
             opened_since=self._passed_since(opened_between, workload, clocks),
             turned_since=self._passed_since(turned_between, workload, clocks),
             changed_recently=timedelta() <= now - self._changed < BETWEEN_CHANGES,
@@ -213,16 +222,18 @@ class Sleeper:
             return scaling_manager(workload.writers)
         return conflicting_manager(workload.writers, adopted=self._policy.adopted, differs=True)
 
-    def _unsuitable(self, workload: ObservedScale) -> tuple[str, str]:
-        """Return why an adopted object must not sleep, in one word for reports and for operators; empty if it may."""
+    def _suitability(self, workload: ObservedScale) -> Suitability:
         if self._autoscalers is None:
-            return "", ""
+            return Suitability()
+        # The trouble is read first: if the list arrives between the two, the snapshot has it.
+        blind, targets = self._autoscalers.trouble(), self._autoscalers.snapshot()
         if workload.operator:
-            return "owned-by-an-operator", f"{workload.operator} owns it, whose operator writes its replicas"
-        this = ScaleTarget(self._policy.kind, self._policy.object)
-        if names := sorted(name for name, target in self._autoscalers.snapshot().items() if target == this):
-            return "scaled-by-an-autoscaler", f"HorizontalPodAutoscaler {names[0]} scales it"
-        return "", ""
+            why = f"{workload.operator} owns it, whose operator writes its replicas"
+            return Suitability("owned-by-an-operator", why, blind)
+        own_target = ScaleTarget(self._policy.kind, self._policy.object)
+        if names := sorted(name for name, target in targets.items() if target == own_target):
+            return Suitability("scaled-by-an-autoscaler", f"HorizontalPodAutoscaler {names[0]} scales it", blind)
+        return Suitability(blind=blind)
 
     def _passed_since(
         self,

@@ -576,6 +576,31 @@ def test_a_document_names_own_and_adopted_objects_and_only_the_latter_need_sight
     assert (len(kind.caches), len(kind.of_teams)) == (1, 2)
 
 
+class Arriving(Cache):
+    """A cache whose list arrives after the first reading of it."""
+
+    def __init__(self, **listed: Any) -> None:
+        super().__init__()
+        self.listed, self.why = listed, "not listed yet"
+
+    def snapshot(self) -> dict[str, Any]:
+        return self._read()[0]
+
+    def trouble(self) -> str:
+        return self._read()[1]
+
+    def _read(self) -> tuple[dict[str, Any], str]:
+        before = self.kept, self.why
+        self.kept, self.why = self.listed, ""
+        return before
+
+
+def test_an_autoscaler_whose_list_arrives_during_a_reconcile_is_seen_or_doubted(chart: Scene) -> None:
+    chart.autoscalers = Arriving(grows=ScaleTarget("StatefulSet", "hub"))
+    chart.is_now(2)
+    assert chart.decides(NIGHT)[0] is None
+
+
 def test_a_rule_with_another_name_than_its_object_writes_the_object() -> None:
     scene = Scene(replace(ADOPTED, name="notebooks", object_name="hub"))
     scene.is_now(2)
