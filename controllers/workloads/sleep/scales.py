@@ -163,7 +163,8 @@ class Sleeper:
             decision = decide_replicas(replace(state, use=use), self._policy, calendar)
             notes += [known["activity"]] if use is Use.UNKNOWN else []
         if self._policy.never:
-            first = f"ebbtide release {self._policy.name}, then " if state.ours else ""
+            wakes = state.ours and workload.replicas < self._policy.replicas  # and owns the number from then on
+            first = f"ebbtide release {self._policy.name}, then " if workload.ours or wakes else ""
             known["activity"] = f"{first}remove its key sleep"
         if decision.replicas != workload.replicas:
             write = self._write(workload, decision.replicas, decision.reason)

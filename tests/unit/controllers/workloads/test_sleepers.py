@@ -518,12 +518,31 @@ def test_the_end_of_a_sleep_wakes_what_the_policy_kept_at_its_zero_and_no_owners
     ends = Scene(replace(KEPT, never=True))
     ends.is_now(0, writer="helm", written="2026-01-05T02:00:00Z")
     assert ends.decides(NIGHT) == (2, "never-sleeps")
-    assert ends.look(NIGHT).report["activity"] == "ebbtide release hub, then remove its key sleep"
     ends.is_now(0, writer=DOWNSCALER, through="scale", written="2026-01-05T02:00:00Z")
     assert ends.decides(NIGHT) == (None, "never-sleeps")
     owners = Scene(replace(ADOPTED, never=True))
     owners.is_now(0, writer="helm", written="2026-01-05T02:00:00Z")
     assert owners.decides(NIGHT) == (None, "never-sleeps")
+
+
+@pytest.mark.parametrize(
+    ("policy", "replicas", "writer", "released"),
+    [
+        (KEPT, 0, ARGO, True),
+        (KEPT, 1, ARGO, True),
+        (KEPT, 2, WORKLOADS, True),
+        (KEPT, 2, ARGO, False),
+        (ADOPTED, 0, ARGO, False),
+        (ADOPTED, 2, ARGO, False),
+    ],
+)
+def test_the_end_of_a_sleep_asks_for_a_release_only_of_a_number_that_is_or_becomes_the_controllers(
+    policy: SleepPolicy, replicas: int, writer: str, released: bool
+) -> None:
+    ends = Scene(replace(policy, never=True))
+    ends.is_now(replicas, writer=writer)
+    first = "ebbtide release hub, then " if released else ""
+    assert ends.look(NIGHT).report["activity"] == f"{first}remove its key sleep"
 
 
 @pytest.mark.parametrize("policy", [ADOPTED, KEPT], ids=["chart", "kept"])
