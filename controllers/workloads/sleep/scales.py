@@ -4,7 +4,7 @@
 on which it was decided: a change since then wins. When the process stops, the number stays.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -163,7 +163,7 @@ class Sleeper:
             decision = decide_replicas(replace(state, use=use), self._policy, calendar)
             notes += [known["activity"]] if use is Use.UNKNOWN else []
         if self._policy.never:
-            wakes = state.ours and workload.replicas < self._policy.replicas  # and owns the number from then on
+            wakes = state.ours and workload.replicas < self._policy.replicas  # its write makes it an owner
             first = f"ebbtide release {self._policy.name}, then " if workload.ours or wakes else ""
             known["activity"] = f"{first}remove its key sleep"
         if decision.replicas != workload.replicas:
@@ -213,8 +213,7 @@ class Sleeper:
             other_writer=other_writer,
             unsuitable=suitability.reason,
             blind=suitability.blind,
-            opened_since=self._passed_since(opened_between, workload, clocks),
-            turned_since=self._passed_since(turned_between, workload, clocks),
+            turned_since=self._turned_since(workload, clocks),
             changed_recently=timedelta() <= now - self._changed < BETWEEN_CHANGES,
         )
 
@@ -236,14 +235,9 @@ class Sleeper:
             return Suitability("scaled-by-an-autoscaler", f"HorizontalPodAutoscaler {names[0]} scales it", blind)
         return Suitability(blind=blind)
 
-    def _passed_since(
-        self,
-        between: Callable[[datetime, datetime, SleepPolicy, BusinessHours], bool],
-        workload: ObservedScale,
-        clocks: Sequence[datetime],
-    ) -> bool:
-        """Return True if, by all clocks, a change of the calendar has passed since another manager's last write."""
-        written = workload.written
+    def _turned_since(self, workload: ObservedScale, clocks: Sequence[datetime]) -> bool:
+        """Return True if, by all clocks, the calendar's turn has passed since another manager's last write."""
+        written, between = workload.written, turned_between if self._policy.adopted else opened_between
         return workload.agreed or (
             written is not None and all(between(written, now, self._policy, self._hours) for now in clocks)
         )

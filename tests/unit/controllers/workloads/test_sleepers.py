@@ -350,12 +350,13 @@ def test_a_manager_that_only_applied_the_zero_of_the_night_has_no_time_and_ends_
 BEHIND, AHEAD = (Doubt("clock skew", (timedelta(minutes=sign * 40),)) for sign in (1, -1))
 
 
+@pytest.mark.parametrize("written", ["2026-01-05T03:00:00Z", "2026-01-02T12:00:00Z"], ids=["by-night", "by-day"])
 @pytest.mark.parametrize(("doubt", "first"), [(BEHIND, at(7, 45)), (AHEAD, at(8, 25))], ids=["behind", "ahead"])
 def test_while_clocks_disagree_a_zero_of_another_manager_ends_when_all_of_them_have_passed_the_opening(
-    doubt: Doubt, first: datetime, scene: Scene
+    doubt: Doubt, first: datetime, written: str, scene: Scene
 ) -> None:
     """By a clock that is ahead, each write until the opening would lie before it: they would fight each minute."""
-    scene.is_now(0, writer=ARGO, written="2026-01-05T03:00:00Z")
+    scene.is_now(0, writer=ARGO, written=written)
     before = first - timedelta(minutes=1)
     assert scene.decides(before, doubt) == (None, "another-writer-of-replicas")
     assert "clock skew" in scene.look(before, doubt).note
