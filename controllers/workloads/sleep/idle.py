@@ -77,12 +77,12 @@ def created_by(policy: SleepPolicy, item: Mapping[str, Any]) -> bool:
     another Deployment, with a hyphen in its name.
     """
     metadata = item["metadata"]
-    owners = [it for it in metadata.get("ownerReferences") or () if it.get("controller")]
+    owners = [owner for owner in metadata.get("ownerReferences") or () if owner.get("controller")]
     wanted = ("apps/v1", "StatefulSet", policy.object)
     if policy.kind == "Deployment":
         hashed = (metadata.get("labels") or {}).get("pod-template-hash")
         wanted = ("apps/v1", "ReplicaSet", f"{policy.object}-{hashed}")
-    return [(it["apiVersion"], it["kind"], it["name"]) for it in owners] == [wanted]
+    return [(owner["apiVersion"], owner["kind"], owner["name"]) for owner in owners] == [wanted]
 
 
 def too_recent(pods: Sequence[RunningPod], replicas: int, after: timedelta, now: datetime) -> str:

@@ -60,7 +60,7 @@ def observed(item: Json) -> ObservedScale:
         replicas=item["spec"].get("replicas", 0),
         writers=writers,
         ours=ours,
-        operator=next((f"{it['kind']} {it['name']}" for it in metadata.get("ownerReferences") or ()), ""),
+        operator=next((f"{owner['kind']} {owner['name']}" for owner in metadata.get("ownerReferences") or ()), ""),
         agreed=ours and not any(times),
         written=max(filter(None, times), default=None) if ours or None not in times else None,
         version=metadata["resourceVersion"],
