@@ -180,8 +180,8 @@ class WorkloadsConfig(Document):
 
     def check(self) -> None:
         for key, names in (
-            ("ray", [(policy.namespace, policy.name) for policy in self.ray]),
-            ("floors", [(policy.namespace, policy.name) for policy in self.floors]),
+            ("ray", [f"{policy.namespace}/{policy.name}" for policy in self.ray]),
+            ("floors", [f"{policy.namespace}/{policy.name}" for policy in self.floors]),
             ("sleepers", [policy.subject for policy in self.all_sleepers]),
         ):
             if repeated := sorted({name for name in names if names.count(name) > 1}):

@@ -80,8 +80,8 @@ def created_by(policy: SleepPolicy, item: Mapping[str, Any]) -> bool:
     owners = [owner for owner in metadata.get("ownerReferences") or () if owner.get("controller")]
     wanted = ("apps/v1", "StatefulSet", policy.object)
     if policy.kind == "Deployment":
-        hashed = (metadata.get("labels") or {}).get("pod-template-hash")
-        wanted = ("apps/v1", "ReplicaSet", f"{policy.object}-{hashed}")
+        labels: Mapping[str, str] = metadata.get("labels") or {}
+        wanted = ("apps/v1", "ReplicaSet", f"{policy.object}-{labels.get('pod-template-hash')}")
     return [(owner["apiVersion"], owner["kind"], owner["name"]) for owner in owners] == [wanted]
 
 

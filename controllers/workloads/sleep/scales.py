@@ -92,7 +92,7 @@ class Suitability(NamedTuple):
     blind: str = ""  # why its autoscalers are unknown
 
 
-def scale_target(item: Json) -> ScaleTarget:
+def scale_target(item: Mapping[str, Any]) -> ScaleTarget:
     target = item["spec"]["scaleTargetRef"]
     return ScaleTarget(target["kind"], target["name"])
 

@@ -134,19 +134,18 @@ def test_a_namespace_that_its_team_deleted_hides_only_its_own_workloads(
     assert process.file.changed()
     process.follow()
     lost = process.sight.of_teams["/apis/apps/v1/namespaces/gone/deployments"]
-    every = [process.sight.nodes, process.sight.pods]
-    for caches in (process.sight.hpas, process.sight.cron_jobs, process.sight.workloads, process.sight.of_teams):
-        every += caches.values()
-    for cache in every:
-        cache._why = "" if cache is not lost else "HTTP 403"
-    process.sight.workloads["/apis/apps/v1/namespaces/ebbtide/deployments"]._kept = {"one": "deployment ebbtide/one"}
-    process.sight.of_teams["/apis/apps/v1/namespaces/team/deployments"]._kept = {"two": "deployment team/two"}
+    sight = process.sight
+    caches = (sight.hpas, sight.cron_jobs, sight.workloads, sight.of_teams)
+    for cache in (sight.nodes, sight.pods, *(cache for of_kind in caches for cache in of_kind.values())):
+        cache._why = "HTTP 403" if cache is lost else ""
+    sight.workloads["/apis/apps/v1/namespaces/ebbtide/deployments"]._kept = {"one": "deployment ebbtide/one"}
+    sight.of_teams["/apis/apps/v1/namespaces/team/deployments"]._kept = {"two": "deployment team/two"}
     lost._kept = {"three": "deployment gone/three"}
 
     left = series(process.metrics())["ebbtide_workload_left_asleep"]
     assert sorted(labels["workload"] for labels in left) == ["deployment ebbtide/one", "deployment team/two"]
     assert process.unready() == ""
-    assert process.sight.trouble_of_teams() == "/apis/apps/v1/namespaces/gone/deployments: HTTP 403"
+    assert sight.trouble_of_teams() == "/apis/apps/v1/namespaces/gone/deployments: HTTP 403"
 
 
 def test_a_bad_document_is_reported_and_the_last_good_one_followed(process: ExporterProcess, tmp_path: Path) -> None:
