@@ -4,8 +4,8 @@
 **Replicas.** Each apply of a manifest with `replicas` resets the number. So does a client-side apply of a manifest from
 which `replicas` was just removed. Workers above the new number would be stopped. Whenever a client updates the
 Deployment or StatefulSet, the policy restores the present number. The controllers and `kubectl scale` write another
-resource, `deployments/scale`, which the policy does not match. The policy leaves an object alone that an operator owns:
-its number belongs to the operator, and the workload controller never lets such an object sleep.
+resource, `deployments/scale`, which the policy does not match. The policy ignores objects that an operator owns: the
+operator sets their number, and the workload controller never lets such an object sleep.
 
 The applier then owns the field, with the controller's number. The controller sees no conflict, since the number is the
 same (controllers/adapters/replica_writers.py).

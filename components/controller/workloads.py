@@ -82,7 +82,7 @@ class WorkloadController(ControlledProcess):
         config = args.config
         pools = sorted({pool for cluster in config.ray for pool in cluster.pools})
         reads = {budget.namespace: [rule("policy", "poddisruptionbudgets", _READ)] for budget in config.budgets}
-        for space, scaled in _scale_rules(config.sleepers).items():
+        for space, scaled in _scale_rules(config.all_sleepers).items():
             reads[space] = [*reads.get(space, []), *scaled, *([] if space == NAMESPACE else [events()])]
         here, in_workers = reads.pop(NAMESPACE, []), reads.pop(WORKER_NAMESPACE, [])
         in_workers += [rule("apps", "deployments", _READ)] if pools else []

@@ -63,7 +63,7 @@ def rights_by_namespace(config: ExporterConfig) -> "Mapping[str, list[PolicyRule
     rules: dict[str, list[PolicyRuleArgsDict]] = {config.namespace: [_reading("batch", "cronjobs")]}
     for space in config.hpa_namespaces:
         rules.setdefault(space, []).append(hpas)
-    for space in config.workload_namespaces:
+    for space in (*config.workload_namespaces, *config.team_namespaces):
         rules.setdefault(space, []).append(_reading("apps", "deployments", "statefulsets"))
     return rules
 

@@ -44,6 +44,7 @@ class ExporterProcess(Process[ExporterConfig]):
             if self.file.changed():
                 self.follow()
             conditions = {"config": self.file.why, "clocks": self.clocks.doubt().why, **self.sight.troubles()}
+            conditions["workloads of teams"] = self.sight.trouble_of_teams()
             for subject, condition in {**conditions, **self.certificates.whys}.items():
                 self.notes.note(self.clock.now(), subject, condition)
             going = self.waker.wait(_TURN)
@@ -73,7 +74,7 @@ class ExporterProcess(Process[ExporterConfig]):
             pods=_objects({"": sight.pods}, troubles["pods"]),
             hpas=_objects(sight.hpas, troubles["hpas"]),
             cronjobs=_objects(sight.cron_jobs, troubles["cronjobs"]),
-            workloads=_objects({**sight.deployments, **sight.stateful_sets}, troubles["workloads"]),
+            workloads=_objects(sight.reported_workloads(), troubles["workloads"]),
         )
         process_families = process_text(holidays_end=config.holidays_end, certificate_ends=self.certificates.ends)
         described = text(objects, self.tally, config.dollars_per_hour, config.adopted, config.sleepers)

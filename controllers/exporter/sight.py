@@ -2,10 +2,10 @@
 
 If a watch is lost for more than 5 seconds, or silent for more than 150 (`KubeCache`), the metrics omit the objects of
 its cache. Nodes and pods are watched as long as the process runs, other objects in the namespaces that the config
-lists.
+lists. Since a team may delete its namespace, the loss of a watch there omits only the objects of that watch.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -48,8 +48,8 @@ class Sight:
         self.pods = _Pods(api, tally)
         self.hpas: Mapping[str, KubeCache[Hpa]] = {}
         self.cron_jobs: Mapping[str, KubeCache[ClosingJob]] = {}
-        self.deployments: Mapping[str, KubeCache[str]] = {}
-        self.stateful_sets: Mapping[str, KubeCache[str]] = {}
+        self.workloads: Mapping[str, KubeCache[str]] = {}
+        self.of_teams: Mapping[str, KubeCache[str]] = {}
 
     def start(self) -> None:
         self.nodes.start()
@@ -57,25 +57,31 @@ class Sight:
 
     def follow(self, config: ExporterConfig) -> None:
         """Watch only the namespaces of this config."""
-        namespaces = config.hpa_namespaces
-        hpas = [f"/apis/autoscaling/v2/namespaces/{namespace}/horizontalpodautoscalers" for namespace in namespaces]
-        self.hpas = self._updated(self.hpas, hpas, hpa)
-        cron_jobs = [f"/apis/batch/v1/namespaces/{config.namespace}/cronjobs"]
-        self.cron_jobs = self._updated(self.cron_jobs, cron_jobs, closing_job)
-        apps = [f"/apis/apps/v1/namespaces/{namespace}" for namespace in config.workload_namespaces]
-        deployments, stateful_sets = ([f"{path}/{kind}s" for path in apps] for kind in ("deployment", "statefulset"))
-        self.deployments = self._updated(self.deployments, deployments, partial(asleep, "deployment"))
-        self.stateful_sets = self._updated(self.stateful_sets, stateful_sets, partial(asleep, "statefulset"))
+        spaces = config.hpa_namespaces
+        hpas = {f"/apis/autoscaling/v2/namespaces/{space}/horizontalpodautoscalers": hpa for space in spaces}
+        self.hpas = self._updated(self.hpas, hpas)
+        cron_jobs = {f"/apis/batch/v1/namespaces/{config.namespace}/cronjobs": closing_job}
+        self.cron_jobs = self._updated(self.cron_jobs, cron_jobs)
+        self.workloads = self._updated(self.workloads, _workloads(config.workload_namespaces))
+        self.of_teams = self._updated(self.of_teams, _workloads(config.team_namespaces))
 
     def _updated(
-        self, previous: Mapping[str, KubeCache[T]], paths: list[str], slim: Callable[[Json], T | None]
+        self, previous: Mapping[str, KubeCache[T]], wanted: Mapping[str, Callable[[Json], T | None]]
     ) -> Mapping[str, KubeCache[T]]:
-        for path in previous.keys() - paths:
+        """Return a cache for each wanted path; its function slims the objects."""
+        for path in previous.keys() - wanted.keys():
             previous[path].close()
-        new = {path: KubeCache(self._api, path, slim, _ignore) for path in paths if path not in previous}
+        new = {path: KubeCache(self._api, path, wanted[path], _ignore) for path in wanted if path not in previous}
         for cache in new.values():
             cache.start()
-        return {path: new.get(path) or previous[path] for path in paths}
+        return {path: new.get(path) or previous[path] for path in wanted}
+
+    def reported_workloads(self) -> Mapping[str, KubeCache[str]]:
+        return {**self.workloads, **{path: cache for path, cache in self.of_teams.items() if not cache.trouble()}}
+
+    def trouble_of_teams(self) -> str:
+        """Return why the workloads of a team's namespace are omitted; empty if all are reported."""
+        return _first(self.of_teams)
 
     def troubles(self) -> dict[str, str]:
         """Return for each of `KINDS` the reason for which it is omitted; empty if it is reported."""
@@ -84,8 +90,16 @@ class Sight:
             "pods": self.pods.trouble(),
             "hpas": _first(self.hpas),
             "cronjobs": _first(self.cron_jobs),
-            "workloads": _first({**self.deployments, **self.stateful_sets}),
+            "workloads": _first(self.workloads),
         }
+
+
+def _workloads(namespaces: Sequence[str]) -> Mapping[str, Callable[[Json], str | None]]:
+    return {
+        f"/apis/apps/v1/namespaces/{namespace}/{kind}s": partial(asleep, kind)
+        for namespace in namespaces
+        for kind in ("deployment", "statefulset")
+    }
 
 
 def _first(caches: Mapping[str, KubeCache[T]]) -> str:

@@ -104,7 +104,7 @@ def wake(
         title = f"awake until {spoken(instant, config.hours.timezone)}:"
         values = {WAKE_UNTIL: rfc3339(instant), SLEEP_UNTIL: None}
         _show(title, annotate(api, targets, values), kinds="Ray clusters and no workloads that sleep")
-        unwoken = [] if ray_config is None else [policy.name for policy in ray_config.sleepers if not policy.manual]
+        unwoken = [] if ray_config is None else [policy.name for policy in ray_config.all_sleepers if not policy.manual]
         unwoken += [
             facts.policy.name
             for facts in ray_facts(api, ray_config, datetime.now(UTC), names or ())

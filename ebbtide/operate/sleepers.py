@@ -49,17 +49,17 @@ class LeftAsleep(NamedTuple):
 
 
 def sleeper_targets(config: WorkloadsConfig | None) -> list[Target]:
-    return [_target(policy) for policy in (config.sleepers if config is not None else ())]
+    return [_target(policy) for policy in (config.all_sleepers if config is not None else ())]
 
 
 def ending_targets(config: WorkloadsConfig | None) -> list[Target]:
     """Return the targets with `when: never`."""
-    return [_target(policy) for policy in (config.sleepers if config is not None else ()) if policy.never]
+    return [_target(policy) for policy in (config.all_sleepers if config is not None else ()) if policy.never]
 
 
 def kept_targets(config: WorkloadsConfig | None) -> list[Target]:
     """Return the targets whose number an admission policy keeps, whoever its owner is."""
-    return [_target(policy) for policy in (config.sleepers if config is not None else ()) if policy.kept]
+    return [_target(policy) for policy in (config.all_sleepers if config is not None else ()) if policy.kept]
 
 
 def _target(policy: SleepPolicy) -> Target:
@@ -85,7 +85,7 @@ def explain_sleeper(api: KubeApi, config: WorkloadsConfig | None, name: str, now
         for row in rows
         if row.name == name
     )
-    policy = next(policy for policy in config.sleepers if policy.name == name)
+    policy = next(policy for policy in config.all_sleepers if policy.name == name)
     calendar = sleep_at(now, policy, config.hours)
     end = "" if calendar.until is None else f" until {spoken(calendar.until, timezone)}"
     idle = "" if policy.idle_after is None else f" once idle for {format_duration(policy.idle_after)}"
@@ -101,14 +101,14 @@ def explain_sleeper(api: KubeApi, config: WorkloadsConfig | None, name: str, now
 
 def sleeper_rows(api: KubeApi, config: WorkloadsConfig | None, timezone: str) -> tuple[list[SleeperRow], str]:
     """Return a row for each workload that sleeps, and why the controller's reports are unknown."""
-    if config is None or not config.sleepers:
+    if config is None or not config.all_sleepers:
         return [], ""
     unread = ""
     try:
         reports = rows_at(from_pods(api, config.namespace, WORKLOADS), "workloads")
     except (NoStatus, ApiError) as error:
         reports, unread = [], collapsed(error)
-    return [_row(policy, reports, timezone) for policy in config.sleepers], unread
+    return [_row(policy, reports, timezone) for policy in config.all_sleepers], unread
 
 
 def _row(policy: SleepPolicy, reports: Sequence[Document], timezone: str) -> SleeperRow:
@@ -135,11 +135,11 @@ def left_asleep(
     The namespaces searched are `namespace`, those with a budget of a workload of the stack, since every workload has
     one, and those of adopted pods that sleep.
     """
-    entries = {policy.subject for policy in (config.sleepers if config is not None else ())}
+    entries = {policy.subject for policy in (config.all_sleepers if config is not None else ())}
     budgets = (*controller.budgets, *controller.never_opened)
     spaces = sorted(
         {namespace, *(budget.namespace for budget in budgets if budget.object_name is None)}
-        | {policy.namespace for policy in (config.sleepers if config is not None else ())}
+        | {policy.namespace for policy in (config.all_sleepers if config is not None else ())}
     )
     left, unread = list[LeftAsleep](), list[str]()
     for space, kind in product(spaces, ("Deployment", "StatefulSet")):

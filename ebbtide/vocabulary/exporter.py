@@ -45,6 +45,8 @@ class ExporterConfig(Document):
     adopted: tuple[AdoptedRule, ...] = field(default=(), metadata=OMIT_DEFAULT)
     workload_namespaces: tuple[str, ...] = field(default=(NAMESPACE,), metadata=OMIT_DEFAULT)
     """Namespaces of the stack's Deployments and StatefulSets that may sleep."""
+    team_namespaces: tuple[str, ...] = field(default=(), metadata=OMIT_DEFAULT)
+    """Further namespaces with adopted ones that may sleep. A team may delete its namespace."""
     sleepers: tuple[str, ...] = field(default=(), metadata=OMIT_DEFAULT)
     """Deployments and StatefulSets that the workload controller wakes, in the form "deployment ebbtide/api"."""
 

@@ -159,6 +159,8 @@ class WorkloadsConfig(Document):
     pool_namespace: str = "ebbtide-workers"  # of the Deployments in `RayPolicy.pools`
     floors: tuple[FloorPolicy, ...] = ()
     sleepers: tuple[SleepPolicy, ...] = field(default=(), metadata=OMIT_DEFAULT)
+    adopted_sleepers: tuple[SleepPolicy, ...] = field(default=(), metadata=OMIT_DEFAULT)
+    """Under a key of their own: an older controller would lower objects without a look at their autoscalers."""
     prometheus: str = field(default="", metadata=OMIT_DEFAULT)
     """URL of the Prometheus that shows whether sleepers are idle."""
     node_pools: tuple[NodePoolPolicy, ...] = field(default=(), metadata=OMIT_DEFAULT)
@@ -168,19 +170,23 @@ class WorkloadsConfig(Document):
     """The pods' budgets that open in the window. NodePools open after them."""
 
     @property
+    def all_sleepers(self) -> tuple[SleepPolicy, ...]:
+        return (*self.sleepers, *self.adopted_sleepers)
+
+    @property
     def drain_window(self) -> DisruptionWindow:
         """Return the time in which NodePools are open."""
         return DisruptionWindow(hours=self.hours, closing_guard=self.drain_guard)
 
     def check(self) -> None:
         for key, names in (
-            ("ray", [(policy.namespace, policy.name) for policy in self.ray]),
-            ("floors", [(policy.namespace, policy.name) for policy in self.floors]),
-            ("sleepers", [(policy.namespace, policy.object) for policy in self.sleepers]),
+            ("ray", [f"{policy.namespace}/{policy.name}" for policy in self.ray]),
+            ("floors", [f"{policy.namespace}/{policy.name}" for policy in self.floors]),
+            ("sleepers", [policy.subject for policy in self.all_sleepers]),
         ):
             if repeated := sorted({name for name in names if names.count(name) > 1}):
                 raise UnreadableConfig(f"{key}: named twice: {repeated}")
-        if same := [policy.name for policy in self.sleepers if policy.asleep >= policy.replicas]:
+        if same := [policy.name for policy in self.all_sleepers if policy.asleep >= policy.replicas]:
             raise UnreadableConfig(f"sleepers: asleep must be below replicas: {same}")
         if unsafe := [pool.name for pool in self.node_pools if pool.drains < 1]:
             raise UnreadableConfig(f"node_pools: drains must be at least 1: {unsafe}")

@@ -65,8 +65,7 @@ class ScaleState:
     other_writer: str = ""  # a manager that writes another number
     unsuitable: str = ""  # why the object must not sleep
     blind: str = ""  # why its autoscalers are unknown, so that it may be unsuitable
-    opened_since: bool = False  # by every clock, an opening has passed since the number was last written
-    turned_since: bool = False  # as `opened_since`, for an opening or a closing
+    turned_since: bool = False  # by every clock, an opening (or, if adopted, a closing) has passed since the last write
     changed_recently: bool = False
     use: Use = Use.IDLE  # measured only if the workload sleeps when idle and is awake
 
@@ -102,9 +101,7 @@ def decide_replicas(state: ScaleState, policy: SleepPolicy, calendar: SleepNow) 
 
 def _takes_over(state: ScaleState, policy: SleepPolicy, calendar: SleepNow) -> bool:
     """Return True if the controller may write although another manager did."""
-    if policy.adopted:
-        return state.turned_since
-    return state.replicas <= policy.asleep and calendar.awake and state.opened_since
+    return state.turned_since and (policy.adopted or (state.replicas <= policy.asleep and calendar.awake))
 
 
 def _wanted(state: ScaleState, policy: SleepPolicy, calendar: SleepNow) -> tuple[bool, str]:

@@ -16,6 +16,7 @@ from math import isfinite
 from typing import Any, NamedTuple, TypeAlias
 
 from ebbtide.vocabulary.clocks import MAX_CLOCK_SKEW
+from ebbtide.vocabulary.workloads import SleepPolicy
 
 MOST_CORES = 0.05
 """Maximum CPU cores of an idle pod. Idle servers, including Java servers, use up to 0.02."""
@@ -67,6 +68,21 @@ def pod_of(item: Mapping[str, Any]) -> RunningPod:
     runs = started.keys() >= {container["name"] for container in (*containers, *sidecars)}
     since = max(started.values()) if runs and "deletionTimestamp" not in metadata else None
     return RunningPod(metadata["name"], metadata["uid"], tuple(started), since)
+
+
+def created_by(policy: SleepPolicy, item: Mapping[str, Any]) -> bool:
+    """True if the policy's object created the pod: labels may also select pods of other objects.
+
+    A Deployment's ReplicaSets have its name with the hash that the pod has as a label. A shorter name could be that of
+    another Deployment, with a hyphen in its name.
+    """
+    metadata = item["metadata"]
+    owners = [owner for owner in metadata.get("ownerReferences") or () if owner.get("controller")]
+    wanted = ("apps/v1", "StatefulSet", policy.object)
+    if policy.kind == "Deployment":
+        labels: Mapping[str, str] = metadata.get("labels") or {}
+        wanted = ("apps/v1", "ReplicaSet", f"{policy.object}-{labels.get('pod-template-hash')}")
+    return [(owner["apiVersion"], owner["kind"], owner["name"]) for owner in owners] == [wanted]
 
 
 def too_recent(pods: Sequence[RunningPod], replicas: int, after: timedelta, now: datetime) -> str:

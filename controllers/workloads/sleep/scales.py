@@ -4,10 +4,10 @@
 on which it was decided: a change since then wins. When the process stops, the number stays.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from controllers.adapters.journal import ObjectReference
 from controllers.adapters.kube_api import Json, KubeApi
@@ -60,7 +60,7 @@ def observed(item: Json) -> ObservedScale:
         replicas=item["spec"].get("replicas", 0),
         writers=writers,
         ours=ours,
-        operator=next((f"{it['kind']} {it['name']}" for it in metadata.get("ownerReferences") or ()), ""),
+        operator=next((f"{owner['kind']} {owner['name']}" for owner in metadata.get("ownerReferences") or ()), ""),
         agreed=ours and not any(times),
         written=max(filter(None, times), default=None) if ours or None not in times else None,
         version=metadata["resourceVersion"],
@@ -84,16 +84,25 @@ class ScaleTarget:
     name: str
 
 
-def scale_target(item: Json) -> ScaleTarget:
+class Suitability(NamedTuple):
+    """Whether an object may sleep. `reason` is empty if nothing is known that forbids it."""
+
+    reason: str = ""  # for reports
+    why: str = ""  # the same for operators
+    blind: str = ""  # why its autoscalers are unknown
+
+
+def scale_target(item: Mapping[str, Any]) -> ScaleTarget:
     target = item["spec"]["scaleTargetRef"]
     return ScaleTarget(target["kind"], target["name"])
 
 
 def sleepers(api: KubeApi, config: WorkloadsConfig, notify: Notify) -> Kind:
     """Return the workloads. Caches of namespaces that a team may delete do not count as the process's own trouble."""
-    adopted = [policy for policy in config.sleepers if policy.adopted]
-    of_teams = {policy.namespace for policy in adopted}
-    caches = {path: KubeCache(api, path, observed, notify) for path in {_folder(policy) for policy in config.sleepers}}
+    of_teams = {policy.namespace for policy in config.adopted_sleepers}
+    caches = {
+        path: KubeCache(api, path, observed, notify) for path in {_folder(policy) for policy in config.all_sleepers}
+    }
     autoscalers = {space: KubeCache(api, _autoscalers(space), scale_target, notify) for space in of_teams}
     prometheus = Prometheus(config.prometheus)
     workloads = [
@@ -104,9 +113,9 @@ def sleepers(api: KubeApi, config: WorkloadsConfig, notify: Notify) -> Kind:
             UseMeter(api, policy, prometheus),
             autoscalers[policy.namespace] if policy.adopted else None,
         )
-        for policy in config.sleepers
+        for policy in config.all_sleepers
     ]
-    folders = {_folder(policy) for policy in adopted}
+    folders = {_folder(policy) for policy in config.adopted_sleepers}
     own = [cache for path, cache in caches.items() if path not in folders]
     teams = [cache for path, cache in caches.items() if path in folders]
     return Kind(workloads, own, [*teams, *autoscalers.values()])
@@ -144,16 +153,18 @@ class Sleeper:
         notes: list[str] = []
         calendar = awake_by_any(now, self._policy, self._hours, doubt)
         known: dict[str, Any] = {"replicas": workload.replicas}
-        state = self._state(workload, doubt, notes)
+        suitability = self._suitability(workload)
+        state = self._state(workload, suitability, doubt, notes)
         decision, write = decide_replicas(state, self._policy, calendar), None
-        if doubt and decision != self._alone(workload):
+        if doubt and decision != self._alone(workload, suitability):
             notes.append(doubt.why)
         if decision.reason == Use.IDLE and decision.replicas < workload.replicas:
             use, known["activity"] = self._meter.read(workload.replicas, now)
             decision = decide_replicas(replace(state, use=use), self._policy, calendar)
             notes += [known["activity"]] if use is Use.UNKNOWN else []
         if self._policy.never:
-            first = f"ebbtide release {self._policy.name}, then " if state.ours else ""
+            wakes = state.ours and workload.replicas < self._policy.replicas  # its write makes it an owner
+            first = f"ebbtide release {self._policy.name}, then " if workload.ours or wakes else ""
             known["activity"] = f"{first}remove its key sleep"
         if decision.replicas != workload.replicas:
             write = self._write(workload, decision.replicas, decision.reason)
@@ -166,7 +177,7 @@ class Sleeper:
         if decision.reason == "autoscalers-unknown":
             notes.append(f"holding: autoscalers are not known: {state.blind}")
         if decision.reason == state.unsuitable:
-            notes.append(f"it does not sleep: {self._unsuitable(workload)[1]}")
+            notes.append(f"it does not sleep: {suitability.why}")
         known["until"] = _until(decision.reason, calendar, workload.annotations)
         name = "asleep" if decision.replicas <= self._policy.asleep else "awake"
         return self._verdict(name, decision.reason, note="; ".join(notes), write=write, **known)
@@ -178,12 +189,12 @@ class Sleeper:
         if outcome is Outcome.STALE:
             self._cache.reconnect()
 
-    def _alone(self, workload: ObservedScale) -> ScaleDecision:
+    def _alone(self, workload: ObservedScale, suitability: Suitability) -> ScaleDecision:
         """Return the decision by this process's clock, as if that were trusted."""
         calendar = sleep_at(self._now, self._policy, self._hours)
-        return decide_replicas(self._state(workload, TRUST, []), self._policy, calendar)
+        return decide_replicas(self._state(workload, suitability, TRUST, []), self._policy, calendar)
 
-    def _state(self, workload: ObservedScale, doubt: Doubt, notes: list[str]) -> ScaleState:
+    def _state(self, workload: ObservedScale, suitability: Suitability, doubt: Doubt, notes: list[str]) -> ScaleState:
         now, hold = self._now, hold_of(workload.annotations)
         clocks = doubt.instants(now)
         earliest, latest = min(clocks), max(clocks)
@@ -200,10 +211,9 @@ class Sleeper:
             doubt=doubt.why,
             ours=workload.ours or (self._policy.kept and not other_writer and not workload.operator),
             other_writer=other_writer,
-            unsuitable=self._unsuitable(workload)[0],
-            blind="" if self._autoscalers is None else self._autoscalers.trouble(),
-            opened_since=self._passed_since(opened_between, workload, clocks),
-            turned_since=self._passed_since(turned_between, workload, clocks),
+            unsuitable=suitability.reason,
+            blind=suitability.blind,
+            turned_since=self._turned_since(workload, clocks),
             changed_recently=timedelta() <= now - self._changed < BETWEEN_CHANGES,
         )
 
@@ -212,25 +222,22 @@ class Sleeper:
             return scaling_manager(workload.writers)
         return conflicting_manager(workload.writers, adopted=self._policy.adopted, differs=True)
 
-    def _unsuitable(self, workload: ObservedScale) -> tuple[str, str]:
-        """Return why an adopted object must not sleep, in one word for reports and for operators; empty if it may."""
+    def _suitability(self, workload: ObservedScale) -> Suitability:
         if self._autoscalers is None:
-            return "", ""
+            return Suitability()
+        # The trouble is read first: if the list arrives between the two, the snapshot has it.
+        blind, targets = self._autoscalers.trouble(), self._autoscalers.snapshot()
         if workload.operator:
-            return "owned-by-an-operator", f"{workload.operator} owns it, whose operator writes its replicas"
-        this = ScaleTarget(self._policy.kind, self._policy.object)
-        if names := sorted(name for name, target in self._autoscalers.snapshot().items() if target == this):
-            return "scaled-by-an-autoscaler", f"HorizontalPodAutoscaler {names[0]} scales it"
-        return "", ""
+            why = f"{workload.operator} owns it, whose operator writes its replicas"
+            return Suitability("owned-by-an-operator", why, blind)
+        own_target = ScaleTarget(self._policy.kind, self._policy.object)
+        if names := sorted(name for name, target in targets.items() if target == own_target):
+            return Suitability("scaled-by-an-autoscaler", f"HorizontalPodAutoscaler {names[0]} scales it", blind)
+        return Suitability(blind=blind)
 
-    def _passed_since(
-        self,
-        between: Callable[[datetime, datetime, SleepPolicy, BusinessHours], bool],
-        workload: ObservedScale,
-        clocks: Sequence[datetime],
-    ) -> bool:
-        """Return True if, by all clocks, a change of the calendar has passed since another manager's last write."""
-        written = workload.written
+    def _turned_since(self, workload: ObservedScale, clocks: Sequence[datetime]) -> bool:
+        """Return True if, by all clocks, the calendar's turn has passed since another manager's last write."""
+        written, between = workload.written, turned_between if self._policy.adopted else opened_between
         return workload.agreed or (
             written is not None and all(between(written, now, self._policy, self._hours) for now in clocks)
         )

@@ -8,7 +8,17 @@ from kubernetes.client import Configuration
 from controllers.adapters.kube_api import ApiError, KubeApi
 from controllers.one_line import one_line
 from controllers.workloads.ray.head import Surprise, token_of
-from controllers.workloads.sleep.idle import Activity, Facts, Use, activity_of, facts_of, pod_of, query_of, too_recent
+from controllers.workloads.sleep.idle import (
+    Activity,
+    Facts,
+    Use,
+    activity_of,
+    created_by,
+    facts_of,
+    pod_of,
+    query_of,
+    too_recent,
+)
 from ebbtide.vocabulary.workloads import SleepPolicy
 
 _PAUSE = timedelta(minutes=1)
@@ -57,7 +67,10 @@ class UseMeter:
         space, labels = self._policy.namespace, self._policy.pods_selector
         after = self._policy.idle_after or timedelta.max
         items = self._api.get(f"/api/v1/namespaces/{space}/pods", labelSelector=labels)["items"]
-        pods = [pod_of(item) for item in items if item.get("status", {}).get("phase") not in _ENDED]
+        items = [item for item in items if item.get("status", {}).get("phase") not in _ENDED]
+        if foreign := [item["metadata"]["name"] for item in items if not created_by(self._policy, item)]:
+            return Activity(Use.UNKNOWN, f"{self._policy.subject} did not create the selected pod {foreign[0]}")
+        pods = [pod_of(item) for item in items]
         if why := too_recent(pods, replicas, after, now):
             return Activity(Use.RECENT, why)
         activity = activity_of(pods, self._prometheus.facts(query_of(space, pods, after), now), after)

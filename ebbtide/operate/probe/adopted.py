@@ -9,6 +9,7 @@ from typing import Any
 
 from controllers.adapters.kube_api import Json
 from controllers.adapters.replica_writers import conflicting_manager, writers_of
+from controllers.workloads.sleep.scales import ScaleTarget, scale_target
 from ebbtide.operate.adopt.workloads import has_ended, is_of_a_node, is_optional
 from ebbtide.operate.objects import at, labels_of, requested_units, rows_at, words_at
 from ebbtide.operate.owners import Owner
@@ -137,8 +138,7 @@ def _sleep(want: AdoptedWant, facts: RuleFacts, pods: Sequence[Item]) -> Iterato
     if isinstance(facts.autoscalers, Denied):
         yield note(subject, "autoscalers cannot be read: you need the right to list horizontalpodautoscalers")
     for autoscaler in rows_at(facts.autoscalers, "items"):
-        target = words_at(autoscaler, "spec", "scaleTargetRef")
-        if (target.get("kind"), target.get("name")) == (sleep.scale.kind, sleep.scale.name):
+        if scale_target(autoscaler) == ScaleTarget(sleep.scale.kind, sleep.scale.name):
             why = f"HorizontalPodAutoscaler {autoscaler['metadata']['name']} scales {title}"
             yield missing(subject, f"{why}: it does not sleep; remove sleep from the rule, or the autoscaler")
     writer = conflicting_manager(writers_of(metadata), adopted=True, differs=True)

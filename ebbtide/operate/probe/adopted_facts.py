@@ -13,7 +13,7 @@ from controllers.adapters.kube_api import ApiError, Json
 from ebbtide.operate.objects import at, rows_at
 from ebbtide.operate.owners import Owner, Owners
 from ebbtide.operate.probe.facts import Answer, Denied, NodeLabels, ReadApi, names_in, read
-from ebbtide.settings.sections.adopted import AdoptedSettings, ScaledObject, deployment_of, label_selector
+from ebbtide.settings.sections.adopted import AdoptedSettings, SleepingObject, deployment_of, label_selector
 from ebbtide.text.one_line import collapsed
 from ebbtide.text.quantities import cpu_quantity
 
@@ -97,7 +97,7 @@ def _rule(api: ReadApi, policy: Answer, want: AdoptedWant) -> RuleFacts:
     )
 
 
-def _sleep_facts(api: ReadApi, namespace: str, scale: ScaledObject) -> dict[str, Answer]:
+def _sleep_facts(api: ReadApi, namespace: str, scale: SleepingObject) -> dict[str, Answer]:
     path = f"/apis/apps/v1/namespaces/{namespace}/{scale.kind.lower()}s/{scale.name}"
     hpas = f"/apis/autoscaling/v2/namespaces/{namespace}/horizontalpodautoscalers"
     return {"scaled": read(api, path), "autoscalers": read(api, hpas)}

@@ -37,7 +37,7 @@ def floors_config(api: KubeApi, namespace: str) -> tuple[WorkloadsConfig | None,
 
 def floor_line(config: WorkloadsConfig | None, pods: str, least: int | None, now: datetime) -> str:
     """Explain the floor, or where to read about sleep; empty for pods with neither. `least` is the autoscaler's min."""
-    if config is not None and any(policy.name == pods for policy in config.sleepers):
+    if config is not None and any(policy.name == pods for policy in config.all_sleepers):
         return f"it sleeps outside business hours: ebbtide why workload {pods}"
     policy = next((floor for floor in config.floors if floor.name == pods), None) if config is not None else None
     if config is None or policy is None:

@@ -166,7 +166,8 @@ def workloads_config(
         ),
         pool_namespace=WORKER_NAMESPACE,
         floors=floors_of(settings),
-        sleepers=sleepers,
+        sleepers=(policy for policy in sleepers if not policy.adopted),
+        adopted_sleepers=(policy for policy in sleepers if policy.adopted),
         prometheus=idle_prometheus(settings) if any(policy.idle_after for policy in sleepers) else "",
         node_pools=(NodePoolPolicy(name=name, drains=settings.cluster.parallel_drains) for name in node_pools),
         drain_guard=drain_guard(settings) if node_pools else timedelta(),
@@ -298,6 +299,7 @@ def exporter_config(
 ) -> ExporterConfig:
     """Return the exporter's config. `years`: as in `controller_config`."""
     sleepers = tuple(sleep_policies(settings))
+    own = {NAMESPACE, *(own_namespace(name) for name, pod in settings.workloads.items() if pod.starts_pods)}
     return from_settings(
         ExporterConfig,
         settings,
@@ -315,15 +317,8 @@ def exporter_config(
             )
             for name, rule in sorted(settings.adopted.items())
         ),
-        workload_namespaces=tuple(
-            sorted(
-                {
-                    NAMESPACE,
-                    *(own_namespace(name) for name, pod in settings.workloads.items() if pod.starts_pods),
-                    *(policy.namespace for policy in sleepers),
-                }
-            )
-        ),
+        workload_namespaces=tuple(sorted(own)),
+        team_namespaces=tuple(sorted({policy.namespace for policy in sleepers} - own)),
         sleepers=tuple(policy.subject for policy in sleepers),
     )
 

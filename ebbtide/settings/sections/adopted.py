@@ -151,8 +151,8 @@ class ScaledKind(StrEnum):
     STATEFUL_SET = "StatefulSet"
 
 
-class ScaledObject(Settings):
-    """The object of the pods' owner that has their number."""
+class SleepingObject(Settings):
+    """The Deployment or StatefulSet that creates the pods."""
 
     kind: Annotated[ScaledKind, *choice(*ScaledKind, planned={})] = Field(
         description="kind of the object that creates the pods", examples=["Deployment"]
@@ -169,7 +169,7 @@ class ScaledObject(Settings):
 class AdoptedSleep(SleepTimes):
     """Sleep of adopted pods, through the scale subresource of one object."""
 
-    scale: ScaledObject = Field(
+    scale: SleepingObject = Field(
         description="the Deployment or StatefulSet whose replicas the workload controller writes",
         examples=["{ kind: Deployment, name: hub }"],
     )

@@ -125,8 +125,8 @@ def of_the_exporter() -> str:
     sight = process.sight = Sight(seen.api, process.tally)
     sight.hpas = {"hpas": KubeCache(seen.api, "hpas", hpa, lambda: None)}
     sight.cron_jobs = {"cronjobs": KubeCache(seen.api, "cronjobs", closing_job, lambda: None)}
-    sight.deployments = {"deployments": KubeCache(seen.api, "deployments", partial(asleep, "deployment"), lambda: None)}
-    watched = (sight.hpas, sight.cron_jobs, sight.deployments)
+    sight.workloads = {"deployments": KubeCache(seen.api, "deployments", partial(asleep, "deployment"), lambda: None)}
+    watched = (sight.hpas, sight.cron_jobs, sight.workloads)
     for cache in (sight.nodes, sight.pods, *(cache for caches in watched for cache in caches.values())):
         looked(cache)
     process.certificates = Certificates(read=lambda _: now + timedelta(days=90))

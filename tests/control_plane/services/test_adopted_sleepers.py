@@ -93,7 +93,7 @@ class Scene:
     def mount(self, hours: BusinessHours, **times: timedelta) -> None:
         """Swapped, as Kubernetes does with a mounted ConfigMap. `times` are those of each policy."""
         config = self.config(hours)
-        config = replace(config, sleepers=tuple(replace(policy, **times) for policy in config.sleepers))
+        config = replace(config, adopted_sleepers=tuple(replace(it, **times) for it in config.adopted_sleepers))
         new = self.file.with_suffix(".new")
         new.write_text(dump(config))
         new.replace(self.file)

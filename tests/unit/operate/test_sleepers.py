@@ -178,7 +178,7 @@ def test_what_sleeps_no_more_is_released_beside_a_running_controller_once_it_is_
 
 def test_a_chart_whose_number_a_policy_keeps_is_not_released_while_it_sleeps_whoever_owns_the_number() -> None:
     chart = replace(HUB, kind="Deployment", never=True, adopted=True, kept=True, name="notebooks", object_name="hub")
-    config = replace(CONFIG, sleepers=(chart,))
+    config = replace(CONFIG, sleepers=(), adopted_sleepers=(chart,))
     targets = sleeper_targets(config)
     for writer in ("helm", "ebbtide-workloads"):
         api: Any = Apps("ebbtide-workloads-a", hub=deployment("hub", 0, writer))
@@ -188,7 +188,7 @@ def test_a_chart_whose_number_a_policy_keeps_is_not_released_while_it_sleeps_who
     api = Apps("ebbtide-workloads-a", hub=deployment("hub", 2, "helm"))
     (released,) = release(api, "ebbtide", targets, ending_targets(config), kept_targets(config))
     assert released.done
-    assert kept_targets(replace(config, sleepers=(replace(chart, kept=False),))) == []
+    assert kept_targets(replace(config, adopted_sleepers=(replace(chart, kept=False),))) == []
 
 
 def test_a_rule_with_another_name_than_its_object_has_the_objects_report(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,7 +202,7 @@ def test_a_rule_with_another_name_than_its_object_has_the_objects_report(monkeyp
     }
     reports(monkeypatch, [{**report, "replicas": 0}])
     api: Any = Api()
-    rows, _ = sleeper_rows(api, replace(CONFIG, sleepers=(chart,)), "UTC")
+    rows, _ = sleeper_rows(api, replace(CONFIG, sleepers=(), adopted_sleepers=(chart,)), "UTC")
 
     assert [(row.name, row.state, row.pods) for row in rows] == [("notebooks", "asleep", "0 of 2")]
 
@@ -210,7 +210,9 @@ def test_a_rule_with_another_name_than_its_object_has_the_objects_report(monkeyp
 def test_what_is_left_asleep_is_looked_for_beside_charts_that_sleep() -> None:
     api: Any = Apps(hub=deployment("hub"))
     chart = replace(HUB, adopted=True, namespace="hidden")
-    _, unread = left_asleep(api, controller_config(budgets=()), replace(CONFIG, sleepers=(chart,)), "ebbtide")
+    _, unread = left_asleep(
+        api, controller_config(budgets=()), replace(CONFIG, sleepers=(), adopted_sleepers=(chart,)), "ebbtide"
+    )
 
     assert [line.partition(":")[0] for line in unread] == ["deployments of hidden", "statefulsets of hidden"]
 

@@ -1,5 +1,6 @@
 """Sleep of charts: `ebbtide:adopted.<rule>.sleep`, and the documents that follow."""
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from components.controller.workloads import _scale_rules  # pyright: ignore[reportPrivateUsage] - the rights of a document
+from components.monitoring.exporter import rights_by_namespace
 from ebbtide.settings import warnings_of
 from ebbtide.settings.capacity.process_documents import exporter_config, workloads_config
 from ebbtide.settings.model import StackSettings
@@ -57,7 +59,7 @@ def test_a_rule_is_one_more_entry_of_the_workload_controllers_document(tmp_path:
     )
     config = document(settings)
 
-    assert config.sleepers == (
+    assert config.adopted_sleepers == (
         SLEEPER,
         replace(
             SLEEPER,
@@ -71,17 +73,35 @@ def test_a_rule_is_one_more_entry_of_the_workload_controllers_document(tmp_path:
             selector="app in (labels)",
         ),
     )
-    assert config.sleepers[1].subject == "statefulset jupyter/label-studio"
+    assert config.adopted_sleepers[1].subject == "statefulset jupyter/label-studio"
     assert load(WorkloadsConfig, dump(config)) == config
     exporter = exporter_config(settings, RedisEndpoint(host="redis"))
-    assert exporter.workload_namespaces == (NAMESPACE, "jupyter")
+    assert (exporter.workload_namespaces, exporter.team_namespaces) == ((NAMESPACE,), ("jupyter",))
+    assert "deployments" in str(rights_by_namespace(exporter)["jupyter"])
     assert exporter.sleepers == ("deployment jupyter/hub", "statefulset jupyter/label-studio")
+
+
+def test_a_controller_that_does_not_know_adopted_objects_reads_none_of_them(tmp_path: Path) -> None:
+    """It would lower them without a look at their autoscalers and owners."""
+    workload = "{ image: a/b:1, cpu: 1, memory: 1Gi, category: flexible, sleep: { when: outsideBusinessHours } }"
+    settings = loaded(stack(rule(), more=f"ebbtide:workloads: {{ notes: {workload} }}"), tmp_path)
+    written = json.loads(dump(document(settings)))
+
+    assert [policy["name"] for policy in written["sleepers"]] == ["notes"]
+    assert [policy.name for policy in document(settings).all_sleepers] == ["notes", "hub"]
+
+
+def test_a_deployment_and_a_stateful_set_may_have_one_name(tmp_path: Path) -> None:
+    other = rule(HUB.replace("Deployment", "StatefulSet"), name="database")
+    config = document(loaded(stack(rule(), other), tmp_path))
+
+    assert load(WorkloadsConfig, dump(config)) == config
 
 
 def test_the_first_step_of_a_removal_keeps_entry_and_policy(tmp_path: Path) -> None:
     settings = loaded(stack(rule("when: never, scale: { kind: Deployment, name: hub, replicas: kept }")), tmp_path)
 
-    assert document(settings).sleepers == (replace(SLEEPER, never=True, kept=True),)
+    assert document(settings).adopted_sleepers == (replace(SLEEPER, never=True, kept=True),)
     assert "ebbtide-kept-replicas" in [item["metadata"]["name"] for item in policies(settings.adopted)]
 
 
@@ -89,7 +109,7 @@ def test_its_rights_are_these_scales_by_name_and_sight(tmp_path: Path) -> None:
     idle = "when: idle, scale: { kind: StatefulSet, name: set }"
     more = "ebbtide:monitoring: { prometheus: bundled }"
     text = stack(rule(), rule(idle, name="labels", category="flexible"), more=more)
-    rights: Any = _scale_rules(document(loaded(text, tmp_path)).sleepers)
+    rights: Any = _scale_rules(document(loaded(text, tmp_path)).all_sleepers)
 
     written = [
         (it["resources"], it["verbs"], it["resource_names"]) for it in rights["jupyter"] if "resource_names" in it

@@ -2,6 +2,7 @@
 
 import json
 import socket
+from dataclasses import replace
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -102,6 +103,7 @@ def test_it_looks_where_a_new_document_says_and_no_longer_where_the_old_one_said
                 hpa_namespaces=("two",),
                 tls_endpoints=("redis:6379",),
                 workload_namespaces=("ebbtide", "hub"),
+                team_namespaces=("team",),
             )
         )
     )
@@ -112,11 +114,38 @@ def test_it_looks_where_a_new_document_says_and_no_longer_where_the_old_one_said
     assert [*process.sight.hpas] == ["/apis/autoscaling/v2/namespaces/two/horizontalpodautoscalers"]
     assert old._closed.is_set()
     assert 'ebbtide_exporter_sees{what="workloads"} 0.0' in process.metrics()
-    assert [*process.sight.deployments] == [f"/apis/apps/v1/namespaces/{it}/deployments" for it in ("ebbtide", "hub")]
-    assert [*process.sight.stateful_sets][1] == "/apis/apps/v1/namespaces/hub/statefulsets"
+    assert [*process.sight.workloads] == [
+        f"/apis/apps/v1/namespaces/{it}/{kind}s" for it in ("ebbtide", "hub") for kind in ("deployment", "statefulset")
+    ]
+    assert [*process.sight.of_teams] == [
+        f"/apis/apps/v1/namespaces/team/{kind}s" for kind in ("deployment", "statefulset")
+    ]
     assert [*process.sight.cron_jobs.values()] == [jobs]
     assert not jobs._closed.is_set()
     assert process.certificates._endpoints == ("redis:6379",)
+
+
+def test_a_namespace_that_its_team_deleted_hides_only_its_own_workloads(
+    process: ExporterProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Caches are filled by hand, and one of them cannot list."""
+    monkeypatch.setattr(KubeCache, "_run", _nothing)
+    (tmp_path / "exporter.json").write_text(dump(replace(CONFIG, team_namespaces=("gone", "team"))))
+    assert process.file.changed()
+    process.follow()
+    lost = process.sight.of_teams["/apis/apps/v1/namespaces/gone/deployments"]
+    sight = process.sight
+    caches = (sight.hpas, sight.cron_jobs, sight.workloads, sight.of_teams)
+    for cache in (sight.nodes, sight.pods, *(cache for of_kind in caches for cache in of_kind.values())):
+        cache._why = "HTTP 403" if cache is lost else ""
+    sight.workloads["/apis/apps/v1/namespaces/ebbtide/deployments"]._kept = {"one": "deployment ebbtide/one"}
+    sight.of_teams["/apis/apps/v1/namespaces/team/deployments"]._kept = {"two": "deployment team/two"}
+    lost._kept = {"three": "deployment gone/three"}
+
+    left = series(process.metrics())["ebbtide_workload_left_asleep"]
+    assert sorted(labels["workload"] for labels in left) == ["deployment ebbtide/one", "deployment team/two"]
+    assert process.unready() == ""
+    assert sight.trouble_of_teams() == "/apis/apps/v1/namespaces/gone/deployments: HTTP 403"
 
 
 def test_a_bad_document_is_reported_and_the_last_good_one_followed(process: ExporterProcess, tmp_path: Path) -> None:

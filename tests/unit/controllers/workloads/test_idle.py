@@ -27,15 +27,30 @@ POLICY = SleepPolicy(
 # --- pods -------------------------------------------------------------------------------------------------------------
 
 
-def item(name: str, since: datetime, *, containers: Sequence[str] = ("app",), uid: str = "") -> dict[str, Any]:
+HASH = "5d4c"
+
+
+def item(
+    name: str, since: datetime, *, containers: Sequence[str] = ("app",), uid: str = "", of: str = "hub"
+) -> dict[str, Any]:
+    """A pod of the Deployment `of`."""
     started = since.isoformat().replace("+00:00", "Z")
     return {
-        "metadata": {"name": name, "uid": uid or f"0a1b-{name}"},
+        "metadata": {
+            "name": name,
+            "uid": uid or f"0a1b-{name}",
+            "labels": {"pod-template-hash": HASH},
+            "ownerReferences": [owner("ReplicaSet", f"{of}-{HASH}")],
+        },
         "spec": {"containers": [{"name": container} for container in containers]},
         "status": {
             "containerStatuses": [{"name": it, "state": {"running": {"startedAt": started}}} for it in containers]
         },
     }
+
+
+def owner(kind: str, name: str, *, controller: bool = True, api: str = "apps/v1") -> dict[str, Any]:
+    return {"apiVersion": api, "kind": kind, "name": name, "controller": controller}
 
 
 def test_a_pod_runs_since_its_last_container_started() -> None:
@@ -202,7 +217,7 @@ class Pods:
     def __init__(self, course: Course, workload: str) -> None:
         names = [f"{workload}-{number}" for number in range(course.pods)]
         since = datetime.now(UTC) - timedelta(hours=9)
-        self.items = [item(name, since, containers=course.containers, uid=uid_of(name)) for name in names]
+        self.items = [item(name, since, containers=course.containers, uid=uid_of(name), of=workload) for name in names]
 
     def get(self, path: str, labelSelector: str) -> dict[str, Any]:  # noqa: N803 - the API's word
         assert path == "/api/v1/namespaces/ebbtide/pods"
@@ -318,6 +333,35 @@ def test_a_prometheus_that_is_away_is_asked_once_a_minute_for_all_workloads(monk
 def test_pods_that_cannot_be_read_are_not_known_to_be_idle() -> None:
     meter = UseMeter(cast("KubeApi", Counted(())), POLICY, Prometheus("http://127.0.0.1:9"))
     assert meter.read(1, NOW) == Activity(Use.UNKNOWN, "the server is away")
+
+
+@pytest.mark.parametrize(
+    ("kind", "owners", "known"),
+    [
+        ("Deployment", [owner("ReplicaSet", f"hub-{HASH}")], True),
+        ("Deployment", [owner("ReplicaSet", f"hub-proxy-{HASH}")], False),
+        ("Deployment", [owner("ReplicaSet", "hub-proxy")], False),
+        ("Deployment", [owner("StatefulSet", "hub")], False),
+        ("Deployment", [owner("ReplicaSet", f"hub-{HASH}", controller=False)], False),
+        ("Deployment", [owner("Rollout", "hub", api="argoproj.io/v1alpha1")], False),
+        ("Deployment", [], False),
+        ("StatefulSet", [owner("StatefulSet", "hub")], True),
+        ("StatefulSet", [owner("StatefulSet", "hub"), owner("Team", "a", controller=False)], True),
+        ("StatefulSet", [owner("StatefulSet", "database")], False),
+        ("StatefulSet", [owner("StatefulSet", "hub", api="apps.kruise.io/v1beta1")], False),
+        ("StatefulSet", [owner("ReplicaSet", f"hub-{HASH}")], False),
+    ],
+)
+def test_only_pods_that_the_object_created_can_be_known_to_be_idle(
+    kind: str, owners: Sequence[dict[str, Any]], known: bool
+) -> None:
+    pod = item("hub-0", NOW)
+    pod["metadata"]["ownerReferences"] = owners
+    meter = UseMeter(cast("KubeApi", Counted([pod])), replace(POLICY, kind=kind), Prometheus("http://127.0.0.1:9"))
+
+    foreign = Activity(Use.UNKNOWN, f"{kind.lower()} ebbtide/hub did not create the selected pod hub-0")
+    recent = Activity(Use.RECENT, "has not run for 2:00:00 without a restart: hub-0")
+    assert meter.read(1, NOW) == (recent if known else foreign)
 
 
 @pytest.mark.parametrize(

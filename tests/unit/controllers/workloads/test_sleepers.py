@@ -6,14 +6,14 @@ from typing import Any, cast
 
 import pytest
 
-from controllers.adapters.kube_api import Json
+from controllers.adapters.kube_api import Json, KubeApi
 from controllers.adapters.kube_cache import KubeCache
 from controllers.doubt import TRUST, Doubt
 from controllers.ports import Outcome
 from controllers.workloads.loop import ReconcileResult
 from controllers.workloads.sleep.calendar import SleepNow, sleep_at
 from controllers.workloads.sleep.idle import Activity, Use
-from controllers.workloads.sleep.scales import ObservedScale, ScaleTarget, Sleeper, observed, scale_target
+from controllers.workloads.sleep.scales import ObservedScale, ScaleTarget, Sleeper, observed, scale_target, sleepers
 from controllers.workloads.sleep.use import UseMeter
 from ebbtide.vocabulary.documents import UnreadableConfig, dump, load
 from ebbtide.vocabulary.labels import KEEP_UNTIL, PAUSED, SLEEP_UNTIL, WAKE_UNTIL, WORKLOADS
@@ -350,12 +350,13 @@ def test_a_manager_that_only_applied_the_zero_of_the_night_has_no_time_and_ends_
 BEHIND, AHEAD = (Doubt("clock skew", (timedelta(minutes=sign * 40),)) for sign in (1, -1))
 
 
+@pytest.mark.parametrize("written", ["2026-01-05T03:00:00Z", "2026-01-02T12:00:00Z"], ids=["by-night", "by-day"])
 @pytest.mark.parametrize(("doubt", "first"), [(BEHIND, at(7, 45)), (AHEAD, at(8, 25))], ids=["behind", "ahead"])
 def test_while_clocks_disagree_a_zero_of_another_manager_ends_when_all_of_them_have_passed_the_opening(
-    doubt: Doubt, first: datetime, scene: Scene
+    doubt: Doubt, first: datetime, written: str, scene: Scene
 ) -> None:
     """By a clock that is ahead, each write until the opening would lie before it: they would fight each minute."""
-    scene.is_now(0, writer=ARGO, written="2026-01-05T03:00:00Z")
+    scene.is_now(0, writer=ARGO, written=written)
     before = first - timedelta(minutes=1)
     assert scene.decides(before, doubt) == (None, "another-writer-of-replicas")
     assert "clock skew" in scene.look(before, doubt).note
@@ -518,12 +519,31 @@ def test_the_end_of_a_sleep_wakes_what_the_policy_kept_at_its_zero_and_no_owners
     ends = Scene(replace(KEPT, never=True))
     ends.is_now(0, writer="helm", written="2026-01-05T02:00:00Z")
     assert ends.decides(NIGHT) == (2, "never-sleeps")
-    assert ends.look(NIGHT).report["activity"] == "ebbtide release hub, then remove its key sleep"
     ends.is_now(0, writer=DOWNSCALER, through="scale", written="2026-01-05T02:00:00Z")
     assert ends.decides(NIGHT) == (None, "never-sleeps")
     owners = Scene(replace(ADOPTED, never=True))
     owners.is_now(0, writer="helm", written="2026-01-05T02:00:00Z")
     assert owners.decides(NIGHT) == (None, "never-sleeps")
+
+
+@pytest.mark.parametrize(
+    ("policy", "replicas", "writer", "released"),
+    [
+        (KEPT, 0, ARGO, True),
+        (KEPT, 1, ARGO, True),
+        (KEPT, 2, WORKLOADS, True),
+        (KEPT, 2, ARGO, False),
+        (ADOPTED, 0, ARGO, False),
+        (ADOPTED, 2, ARGO, False),
+    ],
+)
+def test_the_end_of_a_sleep_asks_for_a_release_only_of_a_number_that_is_or_becomes_the_controllers(
+    policy: SleepPolicy, replicas: int, writer: str, released: bool
+) -> None:
+    ends = Scene(replace(policy, never=True))
+    ends.is_now(replicas, writer=writer)
+    first = "ebbtide release hub, then " if released else ""
+    assert ends.look(NIGHT).report["activity"] == f"{first}remove its key sleep"
 
 
 @pytest.mark.parametrize("policy", [ADOPTED, KEPT], ids=["chart", "kept"])
@@ -565,6 +585,40 @@ def test_without_sight_of_autoscalers_it_wakes_and_lowers_nothing(chart: Scene) 
     chart.is_now(0)
     assert chart.decides(NIGHT) == (None, "outside-business-hours")
     assert chart.decides(DAY) == (2, "business-hours")
+
+
+def test_a_document_names_own_and_adopted_objects_and_only_the_latter_need_sight_of_autoscalers() -> None:
+    chart = replace(ADOPTED, namespace="team")
+    config = WorkloadsConfig(namespace="ebbtide", hours=OFFICE, sleepers=(POLICY,), adopted_sleepers=(chart,))
+    kind = sleepers(cast("KubeApi", None), config, lambda: None)
+
+    assert [it.subject for it in kind.workloads] == ["statefulset ebbtide/hub", "statefulset team/hub"]
+    assert (len(kind.caches), len(kind.of_teams)) == (1, 2)
+
+
+class Arriving(Cache):
+    """A cache whose list arrives after the first reading of it."""
+
+    def __init__(self, **listed: Any) -> None:
+        super().__init__()
+        self.listed, self.why = listed, "not listed yet"
+
+    def snapshot(self) -> dict[str, Any]:
+        return self._read()[0]
+
+    def trouble(self) -> str:
+        return self._read()[1]
+
+    def _read(self) -> tuple[dict[str, Any], str]:
+        before = self.kept, self.why
+        self.kept, self.why = self.listed, ""
+        return before
+
+
+def test_an_autoscaler_whose_list_arrives_during_a_reconcile_is_seen_or_doubted(chart: Scene) -> None:
+    chart.autoscalers = Arriving(grows=ScaleTarget("StatefulSet", "hub"))
+    chart.is_now(2)
+    assert chart.decides(NIGHT)[0] is None
 
 
 def test_a_rule_with_another_name_than_its_object_writes_the_object() -> None:
