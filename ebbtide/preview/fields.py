@@ -148,10 +148,10 @@ def _entries(path: str, old: list[_Tree], new: list[_Tree]) -> Iterator[tuple[st
             yield from _differences(f"{path}[{name}]", old_names.get(name), new_names.get(name))
         orders = [[name for name in one if name in other] for one, other in (named, named[::-1])]
         if orders[0] != orders[1]:
-            yield path, *map(_order, orders)
+            yield path, _order(orders[0]), _order(orders[1])
         return
     if _reordered(old, new):
-        yield path, *(_order([str(leaf.shown) for leaf in side if isinstance(leaf, _Leaf)]) for side in (old, new))
+        yield path, _order(_scalars(old)), _order(_scalars(new))
         return
     aligned = [*_aligned(old, new)]
     if len({index for index, _, _ in aligned}) < len(aligned):  # one path would have two differences
@@ -163,6 +163,10 @@ def _entries(path: str, old: list[_Tree], new: list[_Tree]) -> Iterator[tuple[st
 def _order(names: Sequence[str]) -> _Leaf:
     text = ", ".join(names)
     return _Leaf(text, text)
+
+
+def _scalars(entries: list[_Tree]) -> list[str]:
+    return [str(entry.shown) for entry in entries if isinstance(entry, _Leaf)]
 
 
 def _reordered(old: list[_Tree], new: list[_Tree]) -> bool:
