@@ -116,6 +116,7 @@ class Course:
     untouched: bool  # the old node of the busy worker was there, and so was the worker, when all else had moved
     emptied: set[str]  # groups with nodes after the move
     least_by_day: int | None
+    fewer_by_day: Sequence[str]
     fixed: set[str]  # uids of fixed pods, at all points
     opened: Sequence[Mapping[str, Any]]
     closer: str
@@ -277,7 +278,7 @@ def observed(live: Live, karpenter: Karpenter, stack: ExitStack) -> Course:
     eventually(lambda: "flexible" not in live.in_use(), what="the last old node to go", patience=SLOW)
     live.job_ends.unlink()
     live.note("the job has ended")
-    emptied, least_by_day = live.in_use(), watched.least
+    emptied, least_by_day, fewer_by_day = live.in_use(), watched.least, watched.fewer
     watched.stop()
 
     controllers.write(ALWAYS_NIGHT)
@@ -327,6 +328,7 @@ def observed(live: Live, karpenter: Karpenter, stack: ExitStack) -> Course:
         untouched=untouched,
         emptied=emptied,
         least_by_day=least_by_day,
+        fewer_by_day=[*fewer_by_day, *watched.fewer],
         fixed=set[str]().union(*hubs),
         opened=opened,
         closer=closer.stdout,
@@ -405,7 +407,7 @@ def test_a_move_by_day_interrupts_nothing_there_and_back(course: Course) -> None
     assert course.emptied == {"fixed", "general", "spot", "gpu"}
     assert course.back == {**course.moved, "web": {"flexible"}, "prep": {"flexible"}}
     assert course.at_end == {"fixed", "flexible", "spot", "gpu"}
-    assert course.least_by_day == 4
+    assert course.least_by_day == 4, course.fewer_by_day
     assert len(course.fixed) == 1
     assert ends == {(What.EXITED, 0): 2}  # of prep's worker, on the way there and on the way back
 

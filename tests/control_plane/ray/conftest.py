@@ -32,6 +32,7 @@ WRITER = "ebbtide-workloads"
 class RayStack:
     plane: ControlPlane
     folder: Path
+    log_begins: int  # characters that operators of earlier stacks have written
 
     @property
     def api(self) -> KubeApi:
@@ -138,8 +139,10 @@ def ray_stack(
     for kind in ("fixed", "flexible", "gpu"):
         labels = {"ebbtide.dev/node-kind": kind, "ebbtide.dev/node-group": kind}
         control_plane.add_node(f"ray-{kind}", labels=labels, gpu=4 if kind == "gpu" else 0, cpu=64, memory="256Gi")
+    log = control_plane.processes.log("kuberay")
+    written = len(log.read_text()) if log.exists() else 0
     with operator(control_plane, RAY):
-        stack = RayStack(plane=control_plane, folder=folder)
+        stack = RayStack(plane=control_plane, folder=folder, log_begins=written)
         yield stack
         if not stack.is_gone():  # before its kind, and while the operator may still finish it
             control_plane.api.delete(CLUSTER)

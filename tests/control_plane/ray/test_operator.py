@@ -73,8 +73,8 @@ def test_a_night_of_a_ray_cluster(ray_stack: RayStack) -> None:
 
 
 def refusals(stack: RayStack) -> list[str]:
-    """What the API server refused the operator for want of a right."""
-    log = stack.plane.processes.log("kuberay").read_text()
+    """What the API server refused this stack's operator for want of a right."""
+    log = stack.plane.processes.log("kuberay").read_text()[stack.log_begins :]
     return [line for line in log.splitlines() if "forbidden" in line.lower()]
 
 

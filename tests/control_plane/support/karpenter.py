@@ -94,6 +94,7 @@ class Watched:
     def __init__(self, plane: ControlPlane, namespace: str, selector: str) -> None:
         self._ready: dict[str, bool] = {}
         self.least: int | None = None
+        self.fewer: list[str] = []  # the events after which fewer were ready than ever before
         path = f"/api/v1/namespaces/{namespace}/pods"
         self._watch = plane.api.watch(path, 600, labelSelector=selector)
         self._thread = Thread(target=self._run, daemon=True)
@@ -116,8 +117,9 @@ class Watched:
             for event in self._watch:
                 uid = event["object"]["metadata"]["uid"]
                 self._ready[uid] = event["type"] != "DELETED" and is_live(event["object"])
-                if self.least is not None:
-                    self.least = min(self.least, self._count())
+                if self.least is not None and self._count() < self.least:
+                    self.least = self._count()
+                    self.fewer.append(f"{self.least} ready: {event}")
 
 
 def budget(name: str, namespace: str, selector: Mapping[str, str], allowed: int) -> Json:
