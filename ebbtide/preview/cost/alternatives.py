@@ -10,7 +10,6 @@ Prices are on demand or the typical ones on spot.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from ebbtide.preview.cost.always import karpenter_usd, what_always_runs
 from ebbtide.prices import Capacity, NoPrice, on_demand, spot_typical
@@ -31,8 +30,6 @@ MOST = 3
 """The most cheaper places that are shown, and that a replay tries."""
 _TYPES = "instanceTypes:"
 _STEP = 10  # between priorities, so that another group fits between two
-
-_Places: TypeAlias = Mapping[str, NodeGroupSettings]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +145,9 @@ def _changes(settings: StackSettings) -> Iterator[tuple[str, str, StackSettings]
     yield from _other_groups(settings)
 
 
-def _earlier(group: NodeGroupSettings, groups: _Places) -> Iterator[tuple[str, NodeGroupSettings]]:
+def _earlier(
+    group: NodeGroupSettings, groups: Mapping[str, NodeGroupSettings]
+) -> Iterator[tuple[str, NodeGroupSettings]]:
     """Yield the group with a priority above those of the other groups of its kind."""
     others = [other.priority for other in groups.values() if other.kind is group.kind and other is not group]
     highest = max(others, default=MOST_PRIORITY)

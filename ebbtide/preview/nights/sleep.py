@@ -15,7 +15,7 @@ from controllers.workloads.sleep.calendar import sleep_at
 from ebbtide.preview.cost.monthly import disk_usd_per_node_hour, group_costs
 from ebbtide.preview.nights.windows import short_date
 from ebbtide.prices import NoPrice
-from ebbtide.settings.capacity.packing import lasting_nodes
+from ebbtide.settings.capacity.packing import lasting_pods
 from ebbtide.settings.capacity.process_documents import sleepers_of
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.never_asleep import never_asleep
@@ -75,14 +75,14 @@ def _savings_text(settings: StackSettings, now: datetime) -> str:
 def _node_hours_saved(settings: StackSettings, now: datetime) -> Mapping[str, float]:
     """Return the node-hours a month that sleep saves, by group."""
     hours, policies = settings.business_hours.hours(), [*sleepers_of(settings)]
-    awake, saved = lasting_nodes(settings), dict.fromkeys(settings.node_groups, 0.0)
+    awake, saved = lasting_pods(settings).opened, dict.fromkeys(settings.node_groups, 0.0)
     at, end = now, now + _WALKED
     while at < end:
         calendars = {policy: sleep_at(at, policy, hours) for policy in policies}
         following = min((c.until for c in calendars.values() if c.until is not None), default=end)
         fewer = {policy.name: policy.asleep for policy, calendar in calendars.items() if not calendar.awake}
         lasting = (min(following, end) - at) / timedelta(hours=1)
-        for name, nodes in lasting_nodes(settings, fewer).items():
+        for name, nodes in lasting_pods(settings, fewer).opened.items():
             saved[name] += (awake[name] - nodes) * lasting
         at = following
     month = HOURS_PER_MONTH / (_WALKED / timedelta(hours=1))

@@ -268,19 +268,14 @@ def adopted_pods(settings: StackSettings) -> Packing:
     return grown([Waiting(pod.size, pod.least, pod.groups, pod.name) for pod in requests], nodes_of(settings))
 
 
-def lasting_pods(settings: StackSettings) -> Packing:
-    """Pack the pods that stay: services at their maximum, adopted pods, and the minimum of what scales to zero."""
-    pods = [Waiting(request.size, request.least, request.groups) for request in pod_requests(settings)]
-    return grown(pods, nodes_of(settings))
+def lasting_pods(settings: StackSettings, fewer: Mapping[str, int] | None = None) -> Packing:
+    """Pack the pods that stay: services at their maximum, adopted pods, and the minimum of what scales to zero.
 
-
-def lasting_nodes(settings: StackSettings, fewer: Mapping[str, int] | None = None) -> Mapping[str, int]:
-    """Return the nodes of each group for the pods that stay, at least the group's minimum. `fewer` has by name the pods
-    that remain of a sleeping workload.
+    `fewer` has the number of pods that remain of each sleeping workload, by its name.
     """
     numbers = fewer or {}
     pods = [Waiting(pod.size, numbers.get(pod.name, pod.least), pod.groups) for pod in pod_requests(settings)]
-    return grown(pods, nodes_of(settings)).opened
+    return grown(pods, nodes_of(settings))
 
 
 def mounts_alone(workload: WorkloadSettings) -> bool:

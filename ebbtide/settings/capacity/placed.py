@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.settings.capacity.placement import head_size, home_kind, home_of, pod_size, suits, with_adopted_pools
+from ebbtide.settings.capacity.placement import admits, head_size, home_kind, home_of, pod_size, with_adopted_pools
 from ebbtide.settings.declared import DeclaredPod, declared_pods
 from ebbtide.settings.file.keys import LASTING, PODS_IN
 from ebbtide.settings.fragment.size import PodSize
@@ -41,11 +41,7 @@ class PlacedPod(DeclaredPod):
         """Return the node groups that it may use."""
         if self.group:
             return (self.group,)
-        return [
-            name
-            for name, group in groups.items()
-            if group.for_any_pod and group.kind is self.kind and suits(group, self.pod)
-        ]
+        return [name for name, group in groups.items() if admits(group, self.kind, self.pod)]
 
 
 def placed_pods(stack: StackSettings, sections: Iterable[str] = PODS_IN) -> Iterator[PlacedPod]:

@@ -84,9 +84,14 @@ def suits(group: NodeGroupSettings, pod: PodSettings) -> bool:
     return same and gpus_suffice(group, pod) and (group.existing or not unmet(pod.pod, (labels_of_nodes(group),)))
 
 
+def admits(group: NodeGroupSettings, kind: NodeKind, pod: PodSettings) -> bool:
+    """True if a pod for this kind of nodes, which names no group, may run on the group's nodes."""
+    return group.for_any_pod and group.kind is kind and suits(group, pod)
+
+
 def takes(group: NodeGroupSettings, workload: WorkloadSettings) -> bool:
     """True if the workload's pods may run on the group's nodes, by kind and by what they require."""
-    return group.for_any_pod and group.kind is home_of(workload) and suits(group, workload)
+    return admits(group, home_of(workload), workload)
 
 
 def on_one_architecture(pod: _Pod, groups: Iterable[NodeGroupSettings]) -> _Pod:

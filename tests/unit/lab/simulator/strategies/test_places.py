@@ -10,7 +10,7 @@ from ebbtide.lab.simulator.replay import ReplayOptions, replay
 from ebbtide.lab.simulator.results import Strategy
 from ebbtide.lab.simulator.trace.jobs import Job, Trace
 from ebbtide.settings.capacity.homes import home_group
-from ebbtide.settings.capacity.packing import lasting_nodes
+from ebbtide.settings.capacity.packing import lasting_pods
 from tests.builders.settings import loaded, shortest
 
 TRITON = "{ category: flexible, image: 'example.com/triton:1', replicas: 3, cpu: 4, memory: 16Gi, gpu: 1 }"
@@ -31,7 +31,7 @@ def of_replay(text: str, folder: Path) -> tuple[Mapping[str, int], Mapping[str, 
         settings, Trace(name="short", jobs=(Job(40_000.0, 60.0, "train", 1.0, 1.0, 0.0),)), options
     ).strategies[Strategy.FIXED_FLEXIBLE]
     played = {name: max(nodes) for name, nodes in result.series.nodes.items()}
-    return lasting_nodes(settings), played
+    return lasting_pods(settings).opened, played
 
 
 @pytest.mark.parametrize(
