@@ -1,7 +1,7 @@
 """KEDA: scales by metrics from Prometheus. It creates an HPA for each ScaledObject and serves the HPA's metrics.
 
 The manifest of KEDA's release lets it read every Secret and every object of the cluster, and scale every kind. In
-Ebbtide it watches one namespace, reads only Secrets of its own namespace (`KEDA_RESTRICT_SECRET_ACCESS`), and scales
+Ebbtide it watches one namespace, reads Secrets only in its own namespace (`KEDA_RESTRICT_SECRET_ACCESS`), and scales
 only Deployments and StatefulSets.
 
 While it is down, HPAs keep their replicas: a missing metric never scales down. A cluster has one external metrics

@@ -69,7 +69,7 @@ def explain(error: exceptions.RedisError) -> str:
 
 
 def _explain_tls(error: BaseException | None) -> str:
-    """Explain a failed TLS handshake. The library stores it as the context of its own error."""
+    """Explain a failed TLS handshake. The library raises its own error, with the handshake's error as the context."""
     while error is not None and not isinstance(error, ssl.SSLError):
         error = error.__cause__ or error.__context__
     if error is None:

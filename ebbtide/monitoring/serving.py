@@ -5,8 +5,8 @@ from the routes. All results cover the whole variant, over all proxies and pods;
 
 **Missing is not zero.** Without a scrape there is no result, so that an autoscaler holds. But Envoy, as Envoy Gateway
 starts it, writes the series of requests only from a cluster's first request on (`enableDeferredCreationStats`): after
-each start of a proxy, a service that nobody calls has none. A proxy reports at once how many endpoints a cluster has
-(`membership_total`). So if only that series exists, there were no requests, and the result is zero.
+a proxy restarts, a service without requests has no such series. A proxy reports at once how many endpoints a cluster
+has (`membership_total`). So if only that series exists, there were no requests, and the result is zero.
 
 **Latency covers only answers**: Envoy measures the answers of pods, and a request that times out or is turned away has
 none. It counts as an error, or as turned away.

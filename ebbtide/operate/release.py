@@ -52,7 +52,7 @@ def release(
 
     `ending` are workloads with `when: never`: the workload controller takes back none of their fields, and wakes only
     workloads whose replicas it owns. So a workload without pods is not released. A policy keeps the number of `kept`
-    workloads, so one without pods sleeps, whoever the owner of the number is.
+    workloads, so one without pods sleeps, even if another manager owns the number.
     """
     objects = {target: item for target in targets if (item := find(api, target.path)) is not None}
     acting = {

@@ -59,7 +59,7 @@ class DemandHistory:
         self._idle_since = {pod: self._idle_since.get(pod, now) for pod in counts.idle}
 
     def observe_replicas(self, now: datetime, workers: int) -> int:
-        """Record the requested replicas; return their growth in the last minute, whoever raised them."""
+        """Record the requested replicas; return how many were added in the last minute, by any writer."""
         if self._workers is not None and workers > self._workers:
             self._grown.append((now, workers - self._workers))
         self._workers = workers

@@ -85,7 +85,7 @@ class ScaleTarget:
 
 
 class Suitability(NamedTuple):
-    """Whether an object may sleep. `reason` is empty if nothing is known that forbids it."""
+    """Why an object must not sleep. `reason` is empty if no reason is known."""
 
     reason: str = ""  # for reports
     why: str = ""  # the same for operators

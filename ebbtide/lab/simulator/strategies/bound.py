@@ -237,7 +237,7 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Demand:
-    """What a pod requests, and the groups of its part that may run it."""
+    """The requests of a pod, and the groups of its part that can run it."""
 
     need: _Need
     homes: frozenset[str]
