@@ -19,9 +19,10 @@ from ebbtide.settings.file.keys import BASE, DIGEST_KEY, HOURS, REDIS_PASSWORD
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.secrets import SET_DIGEST_KEY
+from ebbtide.settings.sections.shapes import NodeSetShape
 from ebbtide.settings.sections.serving.services import INHERITED, ServiceSettings, VariantSettings
 
-_NOT_IN_THE_FILE = ("stack", "region", "redisPasswordSet")
+_NOT_IN_THE_FILE = ("stack", "region", "regionSet", "redisPasswordSet")
 _REQUIRED = (OURS + "customer", HOURS)
 _SECRET: dict[str, Any] = {
     "type": "object",
@@ -46,6 +47,7 @@ def json_schema() -> dict[str, Any]:
     fields = cast("dict[str, dict[str, Any]]", generated["properties"])
     sections = {OURS + name: field for name, field in fields.items() if name not in _NOT_IN_THE_FILE}
     definitions[NodeGroupSettings.__name__]["required"] = []  # every key has a default by kind
+    definitions[NodeSetShape.__name__]["required"] = ["max"]  # a list of types has the sizes
     _take_keys_of_variants(definitions[ServiceSettings.__name__], definitions[VariantSettings.__name__])
     return {
         "$schema": _DIALECT,

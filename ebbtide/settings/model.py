@@ -75,6 +75,7 @@ class StackSettings(Settings):
     exceptions: tuple[PolicyException, ...] = Field(
         default=(), description="exceptions from policies for single resources, each with a reason and a last day"
     )
+    region_set: bool = False  # True if the file has aws:region; `region` then has no default
     redis_password_set: bool = False  # True if the file has ebbtide:redisPassword; its value is never read here
 
     @property
@@ -121,7 +122,7 @@ class StackSettings(Settings):
     def budgeted_node_pools(self) -> tuple[str, ...]:
         """Return the names of Karpenter's NodePools whose disruption budgets the workload controller writes."""
         existing = (name for names in self.cluster.node_pools.values() for name in names)
-        return tuple(sorted((*existing, *self.karpenter_groups)))
+        return tuple(sorted(existing if self.cluster.context is not None else self.karpenter_groups))
 
     @property
     def place(self) -> str:

@@ -90,6 +90,7 @@ class Sections:
             "customer": self._customer(),
             "secrets": secrets_of(self._config),
             "exceptions": self._exceptions(),
+            "region_set": REGION in self._config,
             "redis_password_set": REDIS_PASSWORD in self._config,
         }
         fields |= {field: self._section(key) for key, field in FIELDS.items() if field not in fields and key != GROUPS}

@@ -2,11 +2,15 @@
 
 `cluster.nodeShapes` describes the nodes of each set in `cluster.nodeSelectors`. The stack itself has no node groups:
 Ebbtide creates no nodes there, and prices never choose a pod's set.
+
+Karpenter provides the sets that `ClusterSettings.by_karpenter` names: an entry in `cluster.nodePools` is a NodePool, and
+so is a label that only Karpenter writes. A set that says neither has the cluster autoscaler or none: nothing else in a
+stack file tells, and Karpenter beside it may serve other pods only.
 """
 
 from typing import ClassVar
 
-from ebbtide.provisioning_labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind, Provisioner
 from ebbtide.settings.capacity.placed import placed_pods
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
@@ -15,17 +19,28 @@ from ebbtide.settings.sections.shapes import NodeSetShape
 
 
 def with_node_sets(settings: StackSettings) -> StackSettings:
-    """Return the stack with a node group for each described set of nodes. A stack on EKS is unchanged."""
-    shapes = settings.cluster.node_shapes
-    if not shapes:
+    """Return the stack with a node group for each described set of nodes. A stack on EKS is unchanged.
+
+    Without `aws:region` in the file the region is empty, which has no prices: the default region's would be a guess.
+    """
+    cluster = settings.cluster
+    if not cluster.node_shapes:
         return settings
-    return settings.model_copy(update={"node_groups": {name: _group(name, shape) for name, shape in shapes.items()}})
+    groups = {
+        name: _group(name, shape, by_karpenter=cluster.by_karpenter(name)) for name, shape in cluster.node_shapes.items()
+    }
+    return settings.model_copy(
+        update={"node_groups": groups, "region": settings.region if settings.region_set else ""}
+    )
 
 
 def constant_groups(settings: StackSettings) -> tuple[str, ...]:
     """Return the sets of nodes that no autoscaler adds or removes. Fixed nodes always stay, so they do not count."""
-    shapes = settings.cluster.node_shapes.items()
-    return tuple(name for name, shape in shapes if not shape.autoscaled and name != NodeKind.FIXED)
+    return tuple(
+        name
+        for name, shape in settings.cluster.node_shapes.items()
+        if not shape.autoscaled and not settings.cluster.by_karpenter(name) and name != NodeKind.FIXED
+    )
 
 
 def sets_without_shape(settings: StackSettings) -> tuple[str, ...]:
@@ -42,15 +57,17 @@ class _NamedNodes(NodeGroupSettings):
     for_any_pod: ClassVar[bool] = False
 
 
-def _group(name: str, shape: NodeSetShape) -> NodeGroupSettings:
+def _group(name: str, shape: NodeSetShape, *, by_karpenter: bool) -> NodeGroupSettings:
     kinds = (NodeKind.FIXED, NodeKind.FLEXIBLE, NodeKind.GPU)
     kind = next((kind for kind in kinds if kind == name), NodeKind.GPU if shape.gpu else NodeKind.FLEXIBLE)
     model = NodeGroupSettings if kind == name else _NamedNodes
+    autoscaled = shape.min if shape.autoscaled else shape.max
     return model.model_construct(
         kind=kind,
-        instance_types=(f"nodes of {name}",),
+        instance_types=shape.type_names,
         shape=shape,
-        min=shape.min if shape.autoscaled else shape.max,
+        provisioner=Provisioner.KARPENTER if by_karpenter else Provisioner.CLUSTER_AUTOSCALER,
+        min=0 if by_karpenter else autoscaled,
         max=shape.max,
         reserved=shape.reserved,
     )

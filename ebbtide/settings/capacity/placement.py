@@ -57,8 +57,10 @@ def disk_holds(group: NodeGroupSettings, mebibytes: int | None) -> bool:
 
 
 def gpu_memory(group: NodeGroupSettings) -> int | None:
-    """Return the MiB of memory of each GPU of the group; None if only a shape describes the group."""
-    return None if group.shape is not None else min(kind.gpu_memory_mib for kind in group.types)
+    """Return the MiB of memory of each GPU of the group; None if only a shape describes them."""
+    if any(kind.gpu and not kind.gpu_memory_mib for kind in group.types):
+        return None
+    return min(kind.gpu_memory_mib for kind in group.types)
 
 
 def gpus_suffice(group: NodeGroupSettings, pod: PodSettings) -> bool:
@@ -160,9 +162,11 @@ def kubelet_reserves(kind: InstanceType) -> tuple[int, int]:
 def node_of_type(group: NodeGroupSettings, kind: InstanceType) -> Capacity:
     """Return the capacity of a node of one type of a Karpenter group.
 
-    Every kubelet of the group reserves what the largest type needs.
+    Every kubelet of a group of the stack reserves what the largest type needs, and one of an existing NodePool what its
+    own type needs.
     """
-    most, own = kubelet_reserves(group.types[0]), kubelet_reserves(kind)
+    own = kubelet_reserves(kind)
+    most = own if group.existing else kubelet_reserves(group.types[0])
     cpu, memory = (max(0, largest - needed) for largest, needed in zip(most, own, strict=True))
     node = offered(usable(kind), group.reserved)
     return replace(node, cpu=node.cpu - cpu, memory=node.memory - memory)

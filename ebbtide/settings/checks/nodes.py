@@ -46,27 +46,41 @@ Groups: TypeAlias = Mapping[str, NodeGroupSettings]
 
 
 def _types_have_one_shape(parsed: ParsedSections) -> Iterator[Finding]:
-    for name, group in parsed.stack.node_groups.items():
+    groups = parsed.stack.node_groups
+    yield from _one_shape(groups, {name: (GROUPS, name, "instanceTypes") for name in groups}, "group", "set provisioner: karpenter")
+
+
+def _described_types_have_one_shape(parsed: ParsedSections) -> Iterator[Finding]:
+    groups, shapes = with_node_sets(parsed.stack).node_groups, parsed.stack.cluster.node_shapes
+    places = {
+        name: (CLUSTER, "nodeShapes", name, "types" if shape.types else "instanceTypes")
+        for name, shape in shapes.items()
+    }
+    yield from _one_shape(groups, places, "set", "name their NodePools in cluster.nodePools")
+
+
+def _one_shape(groups: Groups, places: Mapping[str, Location], noun: str, karpenter: str) -> Iterator[Finding]:
+    """Yield groups whose types differ in size or, with Karpenter, have no largest. `karpenter`: how to declare it."""
+    for name, group in groups.items():
         facts = group.types
         shapes = "; ".join(f"{f.name} {f.vcpu} vCPU {f.memory_mib // 1024} GiB {f.gpu} GPU {f.arch}" for f in facts)
         if group.by_karpenter:
             if not all(_no_larger(kind, facts[0]) for kind in facts):
                 yield Finding(
                     code="node-group.no-largest",
-                    at=(GROUPS, name, "instanceTypes"),
+                    at=places[name],
                     wanted="types of one processor, one of them with at least the CPU, memory and GPUs of each other",
                     found=shapes,
                     example="[m7i.4xlarge, m7i.2xlarge, c7i.4xlarge]",
-                    hint="pods must fit the largest type: make a group for each of the others",
+                    hint=f"pods must fit the largest type: make a {noun} for each of the others",
                 )
         elif len({fact.shape for fact in facts}) > 1:
             yield Finding(
                 code="node-group.shapes",
-                at=(GROUPS, name, "instanceTypes"),
+                at=places[name],
                 wanted="instance types of one shape",
                 found=shapes,
-                hint="the autoscaler takes one node as the pattern for all: make a group for each shape, or set "
-                "provisioner: karpenter",
+                hint=f"the autoscaler takes one node as the pattern for all: make a {noun} for each shape, or {karpenter}",
             )
 
 
@@ -405,6 +419,7 @@ def _labels(name: str, group: NodeGroupSettings, region: str, zones: Collection[
 
 RULES = (
     CheckRule((GROUPS,), _types_have_one_shape),
+    CheckRule((CLUSTER,), _described_types_have_one_shape, on=ClusterKind.EXISTING),
     CheckRule((GROUPS,), _nodes_have_an_image),
     CheckRule((GROUPS,), _gpus_are_on_gpu_groups),
     CheckRule((GROUPS,), _spot_groups_have_a_choice),

@@ -24,12 +24,13 @@ from ebbtide.settings.sections.existing import (
     ContextName,
     NodeLabels,
     NodePoolName,
+    names_karpenter,
     node_pools_have_sets,
     shapes_have_selectors,
 )
 from ebbtide.settings.sections.grammar import choice
 from ebbtide.settings.sections.node_groups import PROVISIONERS
-from ebbtide.settings.sections.shapes import NodeSetShape
+from ebbtide.settings.sections.shapes import SetShape
 from ebbtide.settings.sections.types import Positive, RetentionDays, ShortName, Zone
 from ebbtide.settings.sections.zones import one_way_of_naming
 
@@ -102,7 +103,7 @@ class ClusterSettings(Settings):
         description="for kind existing: labels of the nodes for fixed, flexible and gpu pods, and further sets by name",
         examples=["{ fixed: { pool: services }, gpu: { pool: gpu } }"],
     )
-    node_shapes: dict[ShortName, NodeSetShape] = Field(
+    node_shapes: dict[ShortName, SetShape] = Field(
         default={},
         description="for kind existing: sizes and number of the nodes of each set in nodeSelectors, for simulate, "
         "preview --trace and advise",
@@ -208,3 +209,10 @@ class ClusterSettings(Settings):
         description="versions of EKS add-ons; default: the versions that this release pins for the cluster's version",
         examples=["{ coredns: v1.12.1-eksbuild.2 }"],
     )
+
+    def by_karpenter(self, node_set: str) -> bool:
+        """True if Karpenter provides the nodes of a set of an existing cluster, by what the stack file says.
+
+        `nodePools` names its NodePools, or `nodeSelectors` selects its nodes by a label that only Karpenter's nodes have.
+        """
+        return node_set in self.node_pools or names_karpenter(self.node_selectors.get(node_set, {}))

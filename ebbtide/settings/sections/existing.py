@@ -162,6 +162,11 @@ def node_pools_have_sets(selectors: Mapping[str, object], pools: Mapping[str, Se
         raise all_of(faults)
 
 
+def names_karpenter(selector: Mapping[str, str]) -> bool:
+    """True if a label is one that Karpenter or its provider writes: `karpenter.sh/nodepool`, `karpenter.k8s.aws/…`."""
+    return any(key.startswith("karpenter.") and "/" in key for key in selector)
+
+
 def is_existing(config: Mapping[str, object]) -> bool:
     return value_at(config, (CLUSTER, "kind")) == EXISTING
 

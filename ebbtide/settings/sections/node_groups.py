@@ -9,36 +9,25 @@ from typing import Annotated, Any, ClassVar, TypeAlias, cast
 from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from ebbtide.prices import InstanceType, instance_type, instance_type_names, nearest_type
+from ebbtide.prices import InstanceType, instance_type, instance_type_names
 from ebbtide.provisioning_labels import NodeKind, Provisioner
 from ebbtide.settings.file.problems import all_of, wanted
 from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings, each_once
 from ebbtide.settings.sections.families import families_name_the_types, types_of_families
 from ebbtide.settings.sections.grammar import choice
-from ebbtide.settings.sections.shapes import NodeSetShape, NodeShape, Reserved
+from ebbtide.settings.sections.shapes import NodeSetShape, NodeShape, Reserved, largest_first, unknown_type
 from ebbtide.settings.sections.types import Count, Positive
 
 
 def _types_are_known_or_described(types: Sequence[str], shape: NodeShape | None) -> None:
     known = instance_type_names()
     faults = [
-        _unknown_type(index, name) if shape is None else _described_twice(index)
+        unknown_type(index, name, "shape: { cpu: …, memory: … } beside it") if shape is None else _described_twice(index)
         for index, name in enumerate(types)
         if (name in known) is (shape is not None)
     ]
     if faults:
         raise all_of(faults)
-
-
-def _unknown_type(index: int, name: str) -> PydanticCustomError:
-    near = nearest_type(name)
-    return wanted(
-        "instance-type.unknown",
-        "an instance type that the price tables know, or shape: { cpu: …, memory: … } beside it",
-        example="m7i.4xlarge",
-        hint=f"did you mean {near}?" if near else "",
-        at=("instanceTypes", index),
-    )
 
 
 def _described_twice(index: int) -> PydanticCustomError:
@@ -191,9 +180,7 @@ class NodeGroupSettings(Settings):
         types = [
             instance_type(name) if self.shape is None else self.shape.as_type(name) for name in self.instance_types
         ]
-        if self.by_karpenter:
-            types.sort(key=lambda kind: (kind.gpu, kind.vcpu, kind.memory_mib), reverse=True)
-        return tuple(types)
+        return tuple(largest_first(types) if self.by_karpenter else types)
 
     @property
     def largest_types(self) -> tuple[InstanceType, ...]:

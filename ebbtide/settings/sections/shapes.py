@@ -1,19 +1,37 @@
 """Sizes of nodes that a stack file describes: of instance types that the price tables lack, and of existing nodes.
 
 A new instance type is described as AWS does, by its capacity. Existing nodes are described as Kubernetes does, by the
-allocatable resources that `kubectl describe node` shows.
+allocatable resources that `kubectl describe node` shows, or by their instance types.
 """
 
-from typing import Annotated, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, TypeAlias, cast
 
-from pydantic import Field, Strict
+from pydantic import (
+    BeforeValidator,
+    Field,
+    Strict,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
+)
+from pydantic_core import PydanticCustomError
 
-from ebbtide.prices import InstanceType, allocatable, default_max_pods, most_pods_by_eni
+from ebbtide.prices import (
+    InstanceType,
+    allocatable,
+    default_max_pods,
+    instance_type,
+    instance_type_names,
+    most_pods_by_eni,
+    nearest_type,
+)
 from ebbtide.provisioning_labels import Architecture
-from ebbtide.settings.file.problems import wanted
-from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings
+from ebbtide.settings.file.problems import all_of, wanted
+from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings, each_once, with_faults
 from ebbtide.settings.sections.grammar import choice
-from ebbtide.settings.sections.types import Count, Mebibytes, Millicores, Positive, PositiveNumber
+from ebbtide.settings.sections.types import Count, Mebibytes, Millicores, Positive, PositiveNumber, ShortName
 
 _GPU_MODEL = "NVIDIA"
 
@@ -74,26 +92,16 @@ class NodeShape(Settings):
         )
 
 
-class NodeSetShape(NodeShape):
-    """The nodes of one set of an existing cluster. All have the same size."""
+class ExistingNodeShape(NodeShape):
+    """A node of an existing cluster, by its allocatable resources."""
 
-    checks: ClassVar[tuple[Check, ...]] = (MIN_WITHIN_MAX,)
+    checks: ClassVar[tuple[Check, ...]] = ()
 
     cpu: Millicores = Field(description="allocatable CPU of a node", examples=["15800m"])
     memory: Mebibytes = Field(description="allocatable memory of a node", examples=["60Gi"])
     gpu: Count = Field(default=0, description="allocatable GPUs of a node, or other devices", examples=["1"])
     max_pods: Positive | None = Field(
         default=None, description="allocatable pods of a node; default: 110", examples=["110"]
-    )
-    max: Positive = Field(description="number of nodes; with an autoscaler, their maximum", examples=["8"])
-    min: Count = Field(default=0, description="minimum number of nodes, with an autoscaler", examples=["1"])
-    autoscaled: Annotated[bool, Strict()] = Field(
-        default=False, description="true: an autoscaler adds and removes nodes", examples=["true"]
-    )
-    reserved: Reserved = Field(
-        default=Reserved(),
-        description="requests of the DaemonSets on each node, which other pods cannot use",
-        examples=["{ cpu: 500m, memory: 1Gi }"],
     )
 
     @property
@@ -103,3 +111,137 @@ class NodeSetShape(NodeShape):
 
     def as_type(self, name: str) -> InstanceType:
         return self._type(name, self.cpu, self.memory, self.pods, eks_daemons=False)
+
+
+def _types_are_known(types: Sequence[str]) -> None:
+    faults = [unknown_type(index, name, _OTHERWISE) for index, name in enumerate(types) if not _is_known(name)]
+    if faults:
+        raise all_of(faults)
+
+
+_OTHERWISE = "types: { NAME: { cpu: …, memory: … } } in place of instanceTypes"
+
+
+class NodeSetShape(ExistingNodeShape):
+    """The nodes of one set of an existing cluster: one size, or the instance types that Karpenter chooses from.
+
+    With several types, the sizes are those of the largest.
+    """
+
+    checks: ClassVar[tuple[Check, ...]] = (MIN_WITHIN_MAX, Check(("instance_types",), _types_are_known))
+
+    instance_types: Annotated[
+        tuple[Annotated[str, BeforeValidator(str), WithJsonSchema({"type": "string"})], ...],
+        Field(min_length=1),
+        each_once("instance type", "[m7i.2xlarge, m7i.4xlarge]"),
+    ] = Field(
+        default=(),
+        description="instance types of the nodes, in place of their size; several only for Karpenter's nodes",
+        examples=["[m7i.2xlarge, m7i.4xlarge]"],
+    )
+    types: Annotated[dict[ShortName, ExistingNodeShape], Field(min_length=1)] = Field(
+        default={},
+        description="described types of Karpenter's nodes by name, in place of the size and of instanceTypes",
+        examples=["{ small: { cpu: 7800m, memory: 29Gi }, large: { cpu: 15800m, memory: 60Gi } }"],
+    )
+    max: Positive = Field(description="number of nodes; with an autoscaler, their maximum", examples=["8"])
+    min: Count = Field(
+        default=0, description="minimum number of nodes, with the cluster autoscaler; Karpenter keeps none", examples=["1"]
+    )
+    autoscaled: Annotated[bool, Strict()] = Field(
+        default=False,
+        description="true: the cluster autoscaler adds and removes nodes; nodes of Karpenter need no value",
+        examples=["true"],
+    )
+    reserved: Reserved = Field(
+        default=Reserved(),
+        description="requests of the DaemonSets on each node, which other pods cannot use",
+        examples=["{ cpu: 500m, memory: 1Gi }"],
+    )
+
+    @property
+    def type_names(self) -> tuple[str, ...]:
+        """Return the names of the node types; one described size has no name of its own."""
+        return self.instance_types or tuple(self.types) or ("node",)
+
+    def as_type(self, name: str) -> InstanceType:
+        """Return the type `name`, one of `type_names`."""
+        if name in self.instance_types:
+            return instance_type(name)
+        return self.types[name].as_type(name) if name in self.types else super().as_type(name)
+
+
+_SIZE_KEYS = ("cpu", "memory", "gpu", "arch", "maxPods", "usdPerHour")
+
+
+def _with_largest_size(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    """Give a set with types the size of its largest type, and refuse a second description of the size."""
+    if not isinstance(value, Mapping):
+        return handler(value)
+    written = cast("Mapping[str, Any]", value)
+    ways = [key for key in ("instanceTypes", "types") if key in written]
+    if not ways:
+        return handler(value)
+    doubled = [*ways[1:], *(key for key in _SIZE_KEYS if key in written)]
+    faults = [
+        wanted("node-shape.one-way", f"{ways[0]} or {key}, not both: {ways[0]} has the sizes", found="both", at=key)
+        for key in doubled
+    ]
+    sizes = {key: size for key, size in _largest_size(written).items() if key not in written}
+    try:
+        shape = handler({**written, **sizes})
+    except ValidationError as error:
+        raise with_faults(error, faults, value) from None
+    if faults:
+        raise all_of(faults)
+    return shape
+
+
+def _largest_size(written: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the size of the largest readable type. Without one, a size that hides no other fault of the set."""
+    names, described = written.get("instanceTypes"), written.get("types")
+    kinds = [instance_type(name) for name in _texts(names) if _is_known(name)]
+    for name, shape in (cast("Mapping[str, Any]", described) if isinstance(described, Mapping) else {}).items():
+        try:
+            kinds.append(ExistingNodeShape.model_validate(shape).as_type(name))
+        except ValidationError:
+            continue
+    if not kinds:
+        return {"cpu": 1, "memory": "1Gi"}
+    largest = largest_first(kinds)[0]
+    return {
+        "cpu": f"{largest.allocatable_cpu}m",
+        "memory": f"{largest.allocatable_memory}Mi",
+        "gpu": largest.gpu,
+        "arch": largest.arch,
+        "maxPods": largest.max_pods,
+    }
+
+
+def _texts(value: object) -> list[str]:
+    items = cast("list[object]", value) if isinstance(value, list) else []
+    return [item for item in items if isinstance(item, str)]
+
+
+def largest_first(kinds: Sequence[InstanceType]) -> list[InstanceType]:
+    """Return the types with the largest first, by GPUs, then CPUs, then memory. Equal ones keep their order."""
+    return sorted(kinds, key=lambda kind: (kind.gpu, kind.vcpu, kind.memory_mib), reverse=True)
+
+
+def _is_known(name: str) -> bool:
+    return name in instance_type_names()
+
+
+def unknown_type(index: int, name: str, otherwise: str) -> PydanticCustomError:
+    """Return the fault of an instance type that the price tables lack. `otherwise` describes such a type."""
+    near = nearest_type(name)
+    return wanted(
+        "instance-type.unknown",
+        f"an instance type that the price tables know, or {otherwise}",
+        example="m7i.4xlarge",
+        hint=f"did you mean {near}?" if near else "",
+        at=("instanceTypes", index),
+    )
+
+
+SetShape: TypeAlias = Annotated[NodeSetShape, WrapValidator(_with_largest_size)]

@@ -135,7 +135,7 @@ def _autoscaler_sentence(settings: StackSettings) -> str:
 
 def _existing_nodes_sentence(settings: StackSettings) -> str:
     constant = constant_groups(settings)
-    scaled = [name for name in settings.node_groups if name not in constant]
+    scaled = [name for name in settings.autoscaled_groups if name not in constant]
     sentences = [
         "Nodes have the sizes in cluster.nodeShapes; their labels are unknown, and assumed to match all pods.",
         f"Nodes of {', '.join(constant)} are always present." if constant else "",

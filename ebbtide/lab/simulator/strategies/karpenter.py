@@ -4,6 +4,9 @@ A group that Karpenter provides is a NodePool with the types that its stack file
 `fixed-flexible`. By day these NodePools remove only empty nodes; in the window they also move pods, from a moment after
 the pods' budgets open until `drain_guard` before business hours.
 
+On an existing cluster a NodePool is a set of nodes that Karpenter provides (`ebbtide.settings.capacity.node_sets`), with
+the types of `nodeShapes`. Ebbtide writes the budgets of the sets in `cluster.nodePools` only.
+
 The strategies `karpenter` and `karpenter-defaults` also change the provisioner of flexible and GPU groups that have
 the cluster autoscaler. Fixed groups stay managed groups, and so do spot groups.
 
@@ -19,13 +22,14 @@ move at any time, one of each workload.
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, timedelta
 from functools import cache
 from typing import TypeAlias
 
 from ebbtide.lab.simulator.cluster.karpenter import DisruptionBudget, DisruptionReason, NodePoolModel, TypeModel
+from ebbtide.lab.simulator.cluster.karpenter.model import DEFAULT_BUDGETS
 from ebbtide.lab.simulator.cluster.model import GroupModel
 from ebbtide.lab.simulator.results import StrategyResult
 from ebbtide.lab.simulator.strategies.plans import Topology, group_model, separate_groups, spot_rate
@@ -67,6 +71,26 @@ _DEFAULTS = (
     "each job, and one pod of a flexible workload at a time may move."
 )
 
+_SETS = (
+    "Karpenter 1.14 provides the nodes of {sets}: cluster.nodePools or a label of cluster.nodeSelectors says so. Each set "
+    "is one NodePool with the types and the max of cluster.nodeShapes, consolidateAfter 0 s, WhenEmptyOrUnderutilized "
+    "and PREFERENCE_POLICY=Ignore; a min counts as 0. fixed-fleet, peak-fleet and the strategies with a mixed group have "
+    "nodes of the largest type instead."
+)
+_WRITTEN = (
+    "Ebbtide writes the disruption budgets of the NodePools of {sets}: by day only empty nodes go, in the window "
+    "parallelDrains nodes at a time in each set."
+)
+_UNWRITTEN = (
+    "The disruption budgets of the NodePools of {sets} are their owner's and unknown: assumed is Karpenter's default, 10 % "
+    "of the nodes at any time, also in business hours. cluster.nodePools hands them to Ebbtide."
+)
+_NODE_CLASS = (
+    "The NodeClass of {sets} is unknown: their known instance types have the kubelet reservation, the pod limit and the "
+    "system DaemonSets of EKS with AL2023."
+)
+_DESCRIBED_CLASS = "The NodeClass of {sets} is unknown: their nodes have the sizes in the file."
+
 _Offers: TypeAlias = tuple[tuple[InstanceType, float], ...]  # with dollars an hour
 _PoolOf: TypeAlias = Callable[[str, NodeGroupSettings, tuple[TypeModel, ...]], NodePoolModel]
 
@@ -75,7 +99,29 @@ def stack_nodes(settings: StackSettings) -> Topology:
     """The nodes of the stack file: managed groups, and NodePools of the groups that Karpenter provides."""
     if not settings.karpenter_groups:
         return separate_groups(settings)
-    return _with_node_pools(settings, settings.karpenter_groups, _listed, _stack_pool, _STACK)
+    if settings.cluster.context is None:
+        return _with_node_pools(settings, settings.karpenter_groups, _listed, _stack_pool, (_STACK,))
+
+    def pool(name: str, group: NodeGroupSettings, types: tuple[TypeModel, ...]) -> NodePoolModel:
+        stack_pool = _stack_pool(name, group, types)
+        return stack_pool if name in settings.cluster.node_pools else replace(stack_pool, budgets=DEFAULT_BUDGETS)
+
+    return _with_node_pools(settings, settings.karpenter_groups, _listed, pool, tuple(_existing(settings)))
+
+
+def _existing(settings: StackSettings) -> Iterator[str]:
+    """What is assumed of the NodePools of an existing cluster, which the stack file does not have."""
+    shapes, handed_over = settings.cluster.node_shapes, settings.cluster.node_pools
+    sets = list(settings.karpenter_groups)
+    for sentence, names in (
+        (_SETS, sets),
+        (_WRITTEN, [name for name in sets if name in handed_over]),
+        (_UNWRITTEN, [name for name in sets if name not in handed_over]),
+        (_NODE_CLASS, [name for name in sets if shapes[name].instance_types]),
+        (_DESCRIBED_CLASS, [name for name in sets if not shapes[name].instance_types]),
+    ):
+        if names:
+            yield sentence.format(sets=", ".join(names))
 
 
 def each_type(settings: StackSettings) -> Topology:
@@ -88,14 +134,14 @@ def each_type(settings: StackSettings) -> Topology:
 def our_node_pools(settings: StackSettings) -> Topology:
     """The stack with `provisioner: karpenter` in every flexible and GPU group, and no other change."""
     groups = {**_movable(settings), **settings.karpenter_groups}
-    return _with_node_pools(settings, groups, _listed, _stack_pool, _OURS)
+    return _with_node_pools(settings, groups, _listed, _stack_pool, (_OURS,))
 
 
 def default_node_pools(settings: StackSettings) -> Topology:
     def pool(name: str, group: NodeGroupSettings, types: tuple[TypeModel, ...]) -> NodePoolModel:
         return NodePoolModel(name=name, types=types, limits=_limits(group))
 
-    return _with_node_pools(settings, _movable(settings), _alike, pool, _DEFAULTS)
+    return _with_node_pools(settings, _movable(settings), _alike, pool, (_DEFAULTS,))
 
 
 def _movable(settings: StackSettings) -> dict[str, NodeGroupSettings]:
@@ -122,7 +168,7 @@ def _with_node_pools(
     pools_of: Mapping[str, NodeGroupSettings],
     offers_of: Callable[[str, NodeGroupSettings], _Offers],
     pool_of: _PoolOf,
-    assumption: str,
+    assumptions: tuple[str, ...],
 ) -> Topology:
     separate = separate_groups(settings)
     groups, source_of = dict(separate.groups), dict(separate.source_of)
@@ -140,15 +186,15 @@ def _with_node_pools(
             source_of[kind.shape.name] = name
             types[kind.shape.name] = offers[kind.shape.name][0]
     return replace(
-        separate, groups=groups, source_of=source_of, types=types, node_pools=tuple(pools), assumptions=(assumption,)
+        separate, groups=groups, source_of=source_of, types=types, node_pools=tuple(pools), assumptions=assumptions
     )
 
 
 def _shape(shape: str, name: str, group: NodeGroupSettings, kind: InstanceType, zones: tuple[str, ...]) -> GroupModel:
-    """A node of one type. Every kubelet of a stack's NodePool reserves what the largest type needs."""
+    """A node of one type. Every kubelet of a NodePool that the stack creates reserves what the largest type needs."""
     listed = kind in group.types
     model = group_model(name, group.of_type(kind) if listed else group.with_types((kind.name,)), zones)
-    cpu, memory = kubelet_reserves(group.types[0]) if listed and group.by_karpenter else (0, 0)
+    cpu, memory = kubelet_reserves(group.types[0]) if listed and group.by_karpenter and not group.existing else (0, 0)
     own_cpu, own_memory = kubelet_reserves(kind)
     return replace(
         model,
@@ -223,19 +269,23 @@ def with_windows(run: StrategyRun) -> StrategyResult:
 def controlled_with_windows(
     config: ControllerConfig, world: World, tally: ActionCounts, plan: ClusterPlan, settings: StackSettings
 ) -> None:
-    """Run the production loop to the end of the world, with the NodePools' budgets of the workload controller."""
-    if plan.node_pools:
+    """Run the production loop to the end of the world, with the NodePools' budgets of the workload controller.
+
+    Budgets that Ebbtide writes begin closed; any others stay as they are.
+    """
+    written = [pool.name for pool in plan.node_pools if pool.budgets == BY_DAY]
+    if written:
         closes_before = drain_guard(settings) - config.closing_guard
         by_night = budgets_of(settings.cluster.parallel_drains)
         for at, budgets in _turns(config, world, by_night, closes_before):
-            world.timeline.at(at, _setter(plan, world, budgets), BEFORE_THE_MODEL)
+            world.timeline.at(at, _setter(written, world, budgets), BEFORE_THE_MODEL)
     controlled(config, world, tally)
 
 
-def _setter(plan: ClusterPlan, world: World, budgets: tuple[DisruptionBudget, ...]) -> Callable[[], None]:
+def _setter(pools: Sequence[str], world: World, budgets: tuple[DisruptionBudget, ...]) -> Callable[[], None]:
     def act() -> None:
-        for pool in plan.node_pools:
-            world.cluster.set_node_budgets(pool.name, budgets)
+        for pool in pools:
+            world.cluster.set_node_budgets(pool, budgets)
 
     return act
 

@@ -424,7 +424,7 @@ def _ray_head(cluster: str, head: RayHead, topology: Topology, flags: Flags) -> 
         cpu_m=size.cpu,
         memory_mib=size.memory,
         node_selector=topology.of_kind(NodeKind.FIXED, names),
-        groups=None if topology.mixes(NodeKind.FIXED, names) else names,
+        groups=None if topology.mixes(NodeKind.FIXED, names) else topology.shapes_of(names),
         pdb_max_unavailable=0,
         startup_s=POD_START_S,
         gathers=flags.gathers,
