@@ -33,6 +33,7 @@ from ebbtide.cli.options import (
     time_option,
     trace_reading,
 )
+from ebbtide.cli.simulate_nights import show_nights, stack_of_nights
 from ebbtide.cli.simulate_service import ServiceRequest, describe_for, one_stack, serve
 from ebbtide.lab.advice.places import cheaper_in_replay
 from ebbtide.lab.report import strategy_table
@@ -135,26 +136,25 @@ def simulate(
     if service is not None and describe is not None:
         describe_for(describe, stacks or [], service, at_once, json_file)
         return
+    of_jobs = {
+        "--shift": shift,
+        "--max-job": max_job,
+        "--queues": queues,
+        "--strategy": strategy,
+        "--spot-interruptions": spot_interruptions,
+        "--failed-boots": failed_boots,
+        "--slow-boots": slow_boots,
+        "--missed-notices": missed_notices,
+        "--image-pull": image_pull,
+        "--suggest": suggest,
+        "--from": since,
+        "--columns": columns,
+        "--where": where,
+        "--timezone": timezone,
+    }
     if service is not None:
-        jobs_only = {
-            "--shift": shift,
-            "--max-job": max_job,
-            "--queues": queues,
-            "--strategy": strategy,
-            "--no-rollouts": no_rollouts,
-            "--spot-interruptions": spot_interruptions,
-            "--failed-boots": failed_boots,
-            "--slow-boots": slow_boots,
-            "--missed-notices": missed_notices,
-            "--image-pull": image_pull,
-            "--suggest": suggest,
-            "--from": since,
-            "--columns": columns,
-            "--where": where,
-            "--timezone": timezone,
-        }
         request = ServiceRequest(
-            stack=one_stack(stacks or [], trace, jobs_only),
+            stack=one_stack(stacks or [], trace, {**of_jobs, "--no-rollouts": no_rollouts}),
             service=service,
             trace=str(trace),
             queue=queue,
@@ -178,7 +178,6 @@ def simulate(
         like = _only_described(stacks or [], trace or queues, report)
         _describe(describe, longest, like, _Outputs(suggest, json_file), reading)
         return
-    names = _replayable(stacks or [], trace, shift or [], suggest)
     options = ReplayOptions(
         days=days,
         start=start,
@@ -188,6 +187,10 @@ def simulate(
         rollouts=not no_rollouts,
         failures=_failures(spot_interruptions, missed_notices, failed_boots, slow_boots, image_pull),
     )
+    if trace is None and (without_pools := stack_of_nights(stacks or [], of_jobs)) is not None:
+        show_nights((stacks or [])[0], without_pools, options, report, json_file, full=full)
+        return
+    names = _replayable(stacks or [], trace, shift or [], suggest)
     settings, jobs = _read(names, str(trace), reading)
     reading = replace(reading, zone=settings[0].business_hours.timezone)
     prices = os.environ.get(ENVIRONMENT, "")

@@ -17,7 +17,7 @@ def at_least(usd: str, lines: Sequence[str]) -> str:
 def how_to_price(region: str) -> str:
     """`region` is empty for the nodes of an existing cluster."""
     if not region:
-        return "usdPerHour in ebbtide:cluster.nodeShapes gives their price"
+        return "usdPerHour in ebbtide:cluster.nodeShapes gives their price, and aws:region that of their instanceTypes"
     return (
         f"`ebbtide prices update --region {region}` reads prices from AWS; --prices DIR uses those of a directory; "
         "usdPerHour prices a described shape"

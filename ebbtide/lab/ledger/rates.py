@@ -47,7 +47,7 @@ def rates_of(settings: StackSettings, recording: RecordedMonth) -> Rates:
     ran = {key.instance_type: key.group for key in recording.sightings.seen}
     fleets = {kind.name: group for group, shape in shapes.items() for kind in shape.types}
     for name, group in {**fleets, **ran}.items():
-        own = shapes[group].types[0].usd_per_hour if group in shapes else None
+        own = shapes[group].type_like(name).usd_per_hour if group in shapes else None
         try:
             listed[name] = recorded.get(name) or ((0.0, on_demand(settings.region, name) if own is None else own),)
         except NoPrice as error:

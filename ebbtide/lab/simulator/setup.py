@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from ebbtide.lab.simulator.billing import day_ends
 from ebbtide.lab.simulator.cluster.model import Accidents
@@ -28,6 +29,9 @@ RESYNC = timedelta(hours=1)
 in virtual time none is."""
 RESYNC_FOR_DRAIN_TARGETS = timedelta(seconds=60)
 """For stacks with a drain target: no event reports that the head of a queue has waited too long."""
+
+DAYS_OF_NIGHTS = 7
+"""Each weekday once, and a weekend."""
 
 MOST_TASKS = 2_000_000
 """The limit for all drivers together: each task is an event or two."""
@@ -134,12 +138,40 @@ def replay_setup_of(settings: StackSettings, trace: Trace, options: ReplayOption
             "work is requested in parts of longestTask (for example longestTask: 1h)"
         )
     start = aligned_start(trace.jobs, config.hours) if chosen_start is None else _local(chosen_start, config)
+    calendar = _Calendar(config=config, start=start, end_s=end_s)
+    return _setup(settings, options, assignment, calendar, left_out=len(submitted) - len(chosen))
+
+
+def night_setup_of(settings: StackSettings, options: ReplayOptions) -> ReplaySetup:
+    """Return the setup of a replay without jobs. By default it lasts a week from a Monday, 0:00. Raises `ReplayError`."""
+    settings = with_known_nodes(settings)
+    config = replay_config(settings, options.start)
+    days = DAYS_OF_NIGHTS if options.days is None else options.days
+    if days < 1:
+        raise ReplayError(f"wanted at least 1 day, found {days} (for example {DAYS_OF_NIGHTS})")
+    start = _local(options.start or REFERENCE_MONDAY, config)
+    calendar = _Calendar(config=config, start=start, end_s=days * DAY_S)
+    return _setup(settings, options, assign([], settings.workers), calendar, left_out=0)
+
+
+class _Calendar(NamedTuple):
+    """The replayed time and the calendar that holds in it."""
+
+    config: ControllerConfig
+    start: datetime
+    end_s: float
+
+
+def _setup(
+    settings: StackSettings, options: ReplayOptions, assignment: Assignment, calendar: _Calendar, *, left_out: int
+) -> ReplaySetup:
+    config, start, end_s = calendar
     return ReplaySetup(
         settings=settings,
         options=options,
         config=config,
         assignment=assignment,
-        left_out=len(submitted) - len(chosen),
+        left_out=left_out,
         start=start,
         end_s=end_s,
         day_ends=day_ends(start, config.hours.timezone, end_s),

@@ -139,11 +139,13 @@ def _capacity(node: Item) -> Capacity:
 
 
 def _price(node: Item, stack: StackSettings | None) -> float:
-    """Return US dollars per hour: the price of the stack's node group, or else of the node's own type and region."""
+    """Return US dollars per hour: the price in the stack file or its region's, or else of the node's own region."""
     labels = labels_of(node)
     for name, selector in ({} if stack is None else stack.cluster.node_selectors).items():
         if stack is not None and name in stack.node_groups and selector.items() <= labels.items():
-            return on_demand(stack.region, stack.node_groups[name].types[0])
+            kind = stack.node_groups[name].type_like(labels.get(INSTANCE_TYPE, ""))
+            if kind.usd_per_hour is not None or stack.region:
+                return on_demand(stack.region, kind)
     if INSTANCE_TYPE not in labels or REGION not in labels:
         raise NoPrice(f"node {node['metadata']['name']} has no labels {INSTANCE_TYPE} and {REGION}")
     return on_demand(labels[REGION], labels[INSTANCE_TYPE])

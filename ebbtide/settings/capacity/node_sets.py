@@ -27,11 +27,10 @@ def with_node_sets(settings: StackSettings) -> StackSettings:
     if not cluster.node_shapes:
         return settings
     groups = {
-        name: _group(name, shape, by_karpenter=cluster.by_karpenter(name)) for name, shape in cluster.node_shapes.items()
+        name: _group(name, shape, by_karpenter=cluster.by_karpenter(name))
+        for name, shape in cluster.node_shapes.items()
     }
-    return settings.model_copy(
-        update={"node_groups": groups, "region": settings.region if settings.region_set else ""}
-    )
+    return settings.model_copy(update={"node_groups": groups, "region": settings.region if settings.region_set else ""})
 
 
 def constant_groups(settings: StackSettings) -> tuple[str, ...]:

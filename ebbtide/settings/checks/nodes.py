@@ -47,7 +47,9 @@ Groups: TypeAlias = Mapping[str, NodeGroupSettings]
 
 def _types_have_one_shape(parsed: ParsedSections) -> Iterator[Finding]:
     groups = parsed.stack.node_groups
-    yield from _one_shape(groups, {name: (GROUPS, name, "instanceTypes") for name in groups}, "group", "set provisioner: karpenter")
+    yield from _one_shape(
+        groups, {name: (GROUPS, name, "instanceTypes") for name in groups}, "group", "set provisioner: karpenter"
+    )
 
 
 def _described_types_have_one_shape(parsed: ParsedSections) -> Iterator[Finding]:

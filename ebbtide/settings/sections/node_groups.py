@@ -22,7 +22,9 @@ from ebbtide.settings.sections.types import Count, Positive
 def _types_are_known_or_described(types: Sequence[str], shape: NodeShape | None) -> None:
     known = instance_type_names()
     faults = [
-        unknown_type(index, name, "shape: { cpu: …, memory: … } beside it") if shape is None else _described_twice(index)
+        unknown_type(index, name, "shape: { cpu: …, memory: … } beside it")
+        if shape is None
+        else _described_twice(index)
         for index, name in enumerate(types)
         if (name in known) is (shape is not None)
     ]
@@ -181,6 +183,10 @@ class NodeGroupSettings(Settings):
             instance_type(name) if self.shape is None else self.shape.as_type(name) for name in self.instance_types
         ]
         return tuple(largest_first(types) if self.by_karpenter else types)
+
+    def type_like(self, name: str) -> InstanceType:
+        """Return the type `name`, or the first one if the group does not list it."""
+        return next((kind for kind in self.types if kind.name == name), self.types[0])
 
     @property
     def largest_types(self) -> tuple[InstanceType, ...]:

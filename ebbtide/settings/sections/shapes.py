@@ -30,8 +30,9 @@ from ebbtide.prices import (
 from ebbtide.provisioning_labels import Architecture
 from ebbtide.settings.file.problems import all_of, wanted
 from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings, each_once, with_faults
-from ebbtide.settings.sections.grammar import choice
-from ebbtide.settings.sections.types import Count, Mebibytes, Millicores, Positive, PositiveNumber, ShortName
+from ebbtide.settings.sections.existing import LABEL_NAME
+from ebbtide.settings.sections.grammar import choice, text
+from ebbtide.settings.sections.types import Count, Mebibytes, Millicores, Positive, PositiveNumber
 
 _GPU_MODEL = "NVIDIA"
 
@@ -92,6 +93,17 @@ class NodeShape(Settings):
         )
 
 
+TypeName: TypeAlias = Annotated[
+    str,
+    *text(
+        f"^{LABEL_NAME}$",
+        "node-shape.type-name",
+        "the name of a type of node, best as in its label node.kubernetes.io/instance-type",
+        "Standard_D8s_v5",
+    ),
+]
+
+
 class ExistingNodeShape(NodeShape):
     """A node of an existing cluster, by its allocatable resources."""
 
@@ -139,14 +151,16 @@ class NodeSetShape(ExistingNodeShape):
         description="instance types of the nodes, in place of their size; several only for Karpenter's nodes",
         examples=["[m7i.2xlarge, m7i.4xlarge]"],
     )
-    types: Annotated[dict[ShortName, ExistingNodeShape], Field(min_length=1)] = Field(
+    types: Annotated[dict[TypeName, ExistingNodeShape], Field(min_length=1)] = Field(
         default={},
         description="described types of Karpenter's nodes by name, in place of the size and of instanceTypes",
-        examples=["{ small: { cpu: 7800m, memory: 29Gi }, large: { cpu: 15800m, memory: 60Gi } }"],
+        examples=["{ D8s: { cpu: 7800m, memory: 29Gi }, D16s: { cpu: 15800m, memory: 60Gi } }"],
     )
     max: Positive = Field(description="number of nodes; with an autoscaler, their maximum", examples=["8"])
     min: Count = Field(
-        default=0, description="minimum number of nodes, with the cluster autoscaler; Karpenter keeps none", examples=["1"]
+        default=0,
+        description="minimum number of nodes, with the cluster autoscaler; Karpenter keeps none",
+        examples=["1"],
     )
     autoscaled: Annotated[bool, Strict()] = Field(
         default=False,

@@ -149,3 +149,8 @@ def documents(replay: Replay, strategy: str) -> Mapping[str, dict[str, Any]]:
         "jobs": jobs_hover(replay, strategy).document(),
         "day": day_hover(replay, strategy).document(),
     }
+
+
+def night_documents(replay: Replay, strategy: str) -> Mapping[str, dict[str, Any]]:
+    """Return the crosshair's values of the charts of a replay without jobs."""
+    return {"nodes": nodes_hover(replay, strategy).document(), "strip": strip_hover(replay).document()}

@@ -43,12 +43,25 @@ def assumptions_of(
     return (
         *_job_sentences(left_out, aligned=aligned),
         _rollout_sentence(rollouts=rollouts),
-        *_cluster_sentences(settings, resync),
+        *_node_sentences(settings, resync),
+        *_strategy_sentences(),
         *_checkpoint_sentences(saves),
         *_disk_sentences(settings),
         *_adopted_sentences(settings),
-        *_sleep_sentences(settings),
+        *_sleep_sentences(settings, except_in="fixed-fleet and peak-fleet"),
         *_price_sentences(settings),
+    )
+
+
+def night_assumptions(settings: StackSettings, *, resync: timedelta, rollouts: bool) -> tuple[str, ...]:
+    """Return the assumptions of a replay without jobs, about pods that are there at all times."""
+    return (
+        *([_rollout_sentence(rollouts=rollouts)] if settings.all_workloads else []),
+        *_node_sentences(settings, resync),
+        *_disk_sentences(settings),
+        *_adopted_sentences(settings),
+        *_sleep_sentences(settings, except_in="never-moved"),
+        *_list_price_sentences(settings),
     )
 
 
@@ -81,7 +94,7 @@ def _rollout_sentence(*, rollouts: bool) -> str:
     )
 
 
-def _cluster_sentences(settings: StackSettings, resync: timedelta) -> Iterator[str]:
+def _node_sentences(settings: StackSettings, resync: timedelta) -> Iterator[str]:
     yield (
         f"A node takes pods {NODE_BOOT_S:g} s after its launch and a pod is ready {POD_START_S:g} s after it is bound; "
         "zones are treated as one, DaemonSet requests are subtracted from every node, and capacity is always available."
@@ -96,6 +109,9 @@ def _cluster_sentences(settings: StackSettings, resync: timedelta) -> Iterator[s
         f"reconciles at once for new jobs, and within {RESYNC.total_seconds():g} s, production's resync interval, for "
         "any other event."
     )
+
+
+def _strategy_sentences() -> Iterator[str]:
     yield (
         "fixed-fleet has in each pool the fewest workers with which the pool's p95 wait is no longer than in "
         "fixed-flexible, and no more of its jobs are unfinished; its nodes and the stack's workloads run all the time."
@@ -184,22 +200,22 @@ def _adopted_sentences(settings: StackSettings) -> Iterator[str]:
         )
 
 
-def _sleep_sentences(settings: StackSettings) -> Iterator[str]:
+def _sleep_sentences(settings: StackSettings, *, except_in: str) -> Iterator[str]:
+    """`except_in`: the strategies whose pods never sleep."""
     sleeping = {name: sleep.when for name, sleep in settings.sleeps.items()}
     if by_clock := [name for name, when in sleeping.items() if when is SleepWhen.OUTSIDE_HOURS]:
         yield (
             f"{', '.join(by_clock)}: asleep by the workload controller's own calendar in all strategies but "
-            "fixed-fleet and peak-fleet, whose pods run all the time; no operator wakes anything."
+            f"{except_in}, whose pods run all the time; no operator wakes anything."
         )
     if idle := [name for name, when in sleeping.items() if when is SleepWhen.IDLE]:
         yield f"{', '.join(idle)}: awake at all times, since a trace does not say when a workload is idle."
 
 
-def _price_sentences(settings: StackSettings) -> Iterator[str]:
+def _list_price_sentences(settings: StackSettings) -> Iterator[str]:
     if settings.cluster.context is not None:
-        yield "Dollars are nodes only, at usdPerHour of cluster.nodeShapes."
+        yield _existing_price_sentence(settings)
         return
-    assumption = PricingAssumption(settings.costs.pricing_assumption)
     if len(unpriced_groups(settings)) == len(settings.node_groups):
         return
     yield (
@@ -209,6 +225,13 @@ def _price_sentences(settings: StackSettings) -> Iterator[str]:
     )
     if estimates := estimated_prices(settings):
         yield f"Prices that are not list prices: {estimates}."
+
+
+def _price_sentences(settings: StackSettings) -> Iterator[str]:
+    yield from _list_price_sentences(settings)
+    if settings.cluster.context is not None or len(unpriced_groups(settings)) == len(settings.node_groups):
+        return
+    assumption = PricingAssumption(settings.costs.pricing_assumption)
     if assumption.approximate:
         yield (
             f"Nodes up to each group's min (the mixed group's, too) cost the {assumption.value} rate (approximate) in "
@@ -226,6 +249,17 @@ def _price_sentences(settings: StackSettings) -> Iterator[str]:
     yield (
         f"Dollars with spot: flexible nodes above their group's min at the typical spot price of a month "
         f"({price_date(settings.region).spot.isoformat()}), whether or not their pods tolerate interruptions."
+    )
+
+
+def _existing_price_sentence(settings: StackSettings) -> str:
+    """The prices of an existing cluster's nodes. Its region is empty if the stack file has none."""
+    listed = any(shape.instance_types for shape in settings.cluster.node_shapes.values())
+    if not listed or not settings.region:
+        return "Dollars are nodes only, at usdPerHour of cluster.nodeShapes."
+    return (
+        "Dollars are nodes only, at usdPerHour of cluster.nodeShapes; nodes with instanceTypes at on-demand Linux prices "
+        f"of {settings.region} as of {price_date(settings.region).on_demand.isoformat()}, billed by the second."
     )
 
 

@@ -86,9 +86,7 @@ class StrategyResults:
     def of(self, strategy: Strategy) -> StrategyResult:
         if strategy not in self._results:
             run = self.run_of(strategy)
-            result = STRATEGIES[strategy].owner(run)
-            vcpu_hours = sum(hours * run.plan.money.vcpus[group] for group, hours in result.node_hours_by_group.items())
-            self._results[strategy] = replace(result, vcpu_hours=vcpu_hours)
+            self._results[strategy] = in_vcpu_hours(STRATEGIES[strategy].owner(run), run.plan)
         return self._results[strategy]
 
     def run_of(self, strategy: Strategy) -> StrategyRun:
@@ -104,6 +102,12 @@ class StrategyResults:
             result_of=self.of,
             progress=self._progress,
         )
+
+
+def in_vcpu_hours(result: StrategyResult, plan: ClusterPlan) -> StrategyResult:
+    """Return the result with the vCPU-hours of its nodes."""
+    vcpu_hours = sum(hours * plan.money.vcpus[group] for group, hours in result.node_hours_by_group.items())
+    return replace(result, vcpu_hours=vcpu_hours)
 
 
 def other_provisioner(settings: StackSettings) -> Strategy | None:

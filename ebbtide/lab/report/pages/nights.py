@@ -1,0 +1,223 @@
+"""A stack's nights as sentences, as a terminal table and as a page: which nodes go, for how long, and what that saves."""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ebbtide.lab.report.charts import by_strategy, hover, over_time
+from ebbtide.lab.report.charts.by_strategy import retained_reasons
+from ebbtide.lab.report.pages.figures import Figure, FigurePlan, figure_of
+from ebbtide.lab.report.pages.page import Tile
+from ebbtide.lab.report.pages.sheets import sheets
+from ebbtide.lab.report.pages.template import rendered
+from ebbtide.lab.simulator.replay.nights import WITH, WITHOUT, NightGroup, NightReplay
+from ebbtide.prices.missing import how_to_price, named
+from ebbtide.text.counts import count, number_of, percent, several
+from ebbtide.text.files import write_file
+from ebbtide.text.money import dollars
+from ebbtide.text.pages import page_command
+from ebbtide.text.sheet import DOLLARS, Sheet, left, right
+
+_WEEK_DAYS = 7
+
+
+def night_lines(nights: NightReplay, *, assumptions: bool) -> Iterator[str | Sheet]:
+    """Yield what the terminal shows."""
+    yield f"{headline(nights)}."
+    yield f"{scope_line(nights)}."
+    yield ""
+    yield groups_sheet(nights)
+    yield ""
+    yield from notes(nights)
+    if assumptions:
+        yield from ("Assumed:", *(f"- {assumption}" for assumption in nights.replay.assumptions))
+
+
+def headline(nights: NightReplay) -> str:
+    """One sentence: the nodes that go, and what a week costs less."""
+    gone = sum(_gone(group) for group in nights.groups)
+    nodes = sum(group.nodes for group in nights.groups)
+    empty = [group.empty for group in nights.groups if group.empty is not None]
+    saved = _saved(nights)
+    if not gone and not saved:
+        if sum(empty) >= 0.05:  # noqa: PLR2004 - what is shown as 0.0
+            return (
+                f"At night {sum(empty):.1f} of {number_of(nodes, 'node')} hold no pod, and no autoscaler removes them"
+            )
+        return f"No node goes at night: {nights.replay.stack} keeps {several(nodes, 'node')} at all hours"
+    what = f"up to {gone} of {number_of(nodes, 'node')} go" if gone else "smaller nodes take over"
+    return f"At night {what}: a week {_verdict(nights)} than without Ebbtide"
+
+
+def _verdict(nights: NightReplay) -> str:
+    """`costs $412 less (−38 %)`, or the node-hours if a node that goes has no price."""
+    usd, hours = _saved_usd(nights.groups), _saved(nights)
+    paid = [group.usd_without for group in nights.groups]
+    week = _WEEK_DAYS / nights.replay.days
+    if usd is None:
+        total = sum(group.node_hours_without for group in nights.groups)
+        return f"takes {count(hours * week)} node-hours less ({percent(-hours / total)})"
+    known = [value for value in paid if value is not None]
+    share = f" ({percent(-usd / sum(known))})" if len(known) == len(paid) and sum(known) else ""
+    return f"costs {dollars(abs(usd) * week)} {'less' if usd >= 0 else 'more'}{share}"
+
+
+def _gone(group: NightGroup) -> int:
+    return max(0, group.nodes - group.at_night)
+
+
+def _saved(nights: NightReplay) -> float:
+    return sum(group.node_hours_without - group.node_hours for group in nights.groups)
+
+
+def _saved_usd(groups: Sequence[NightGroup]) -> float | None:
+    """Return the dollars that the groups cost less; None if one that changed has no price."""
+    saved = 0.0
+    for group in groups:
+        if group.usd is not None and group.usd_without is not None:
+            saved += group.usd_without - group.usd
+        elif group.node_hours != group.node_hours_without:
+            return None
+    return saved
+
+
+def scope_line(nights: NightReplay) -> str:
+    replay = nights.replay
+    begin = f"{replay.start:%a} {replay.start.day} {replay.start:%b %Y, %H:%M}"
+    return f"Replayed: {several(replay.days, 'day')} from {begin} ({replay.start.tzinfo}), seed {replay.seed}"
+
+
+def groups_sheet(nights: NightReplay) -> Sheet:
+    """A row for each group; hours, node-hours and dollars are of a week."""
+    week = _WEEK_DAYS / nights.replay.days
+    rows = [
+        (
+            group.name,
+            group.nodes,
+            group.at_night,
+            group.hours_fewer * week,
+            group.node_hours_without * week,
+            (group.node_hours_without - group.node_hours) * week,
+            None if (usd := _saved_usd([group])) is None else usd * week,
+        )
+        for group in nights.groups
+    ]
+    usd = _saved_usd(nights.groups)
+    before = sum(group.node_hours_without for group in nights.groups)
+    return Sheet(
+        columns=[
+            *left("nodes of"),
+            *right("nodes", "fewest at night", "hours fewer", "node-hours without", "node-hours saved"),
+            *right("saved", unit=DOLLARS),
+        ],
+        rows=rows,
+        total=(
+            "total",
+            sum(group.nodes for group in nights.groups),
+            sum(group.at_night for group in nights.groups),
+            "",
+            before * week,
+            _saved(nights) * week,
+            None if usd is None else usd * week,
+        ),
+    )
+
+
+def notes(nights: NightReplay) -> Iterator[str]:
+    """Yield what the table leaves open: the time that it is about, why nodes stay, and missing prices."""
+    replay, result = nights.replay, nights.result
+    yield (
+        "Hours, node-hours and dollars are of a week. Hours fewer: fewer nodes run than without Ebbtide, where pods "
+        "neither sleep nor move."
+    )
+    for name, needed in nights.too_many.items():
+        yield f"The pods need {needed} nodes of {name}, more than its max: some of them find no node, here as there."
+    yield (
+        f"Evictions: {count(result.evictions_in_window)} in the disruption window, "
+        f"{count(result.evictions_in_business_hours)} in business hours."
+    )
+    for reason, hours in retained_reasons(result).items():
+        yield f"Stays at night: {count(hours * _WEEK_DAYS / replay.days)} node-hours, {reason}."
+    if replay.constant_nodes:
+        sets = ", ".join(replay.constant_nodes)
+        yield f"Nodes of {sets} have no autoscaler: those without a pod could be switched off. No saving counts for them."
+    if not result.node_hours < nights.without.node_hours and not replay.constant_nodes:
+        yield (
+            "Pods that start tightly packed need all nodes at night, too. Rules that sleep free some "
+            f"({page_command('adoption#let-a-chart-sleep')}). `ebbtide adopt {replay.stack}` shows which nodes the "
+            "running pods keep tonight."
+        )
+    if replay.unpriced:
+        names = named([group.name for group in replay.unpriced])
+        yield f"No price is known for the nodes of {names}. {how_to_price(replay.unpriced[0].region)}."
+
+
+def write_nights(nights: NightReplay, path: Path) -> None:
+    """Write the page atomically. Raises: `Unwritable`."""
+    write_file(path, render_nights(nights))
+
+
+def render_nights(nights: NightReplay) -> str:
+    return rendered(
+        "nights.html.j2",
+        title=f"Ebbtide replay: nights of {nights.replay.stack}",
+        verdict=headline(nights),
+        scope=scope_line(nights),
+        tiles=list(_tiles(nights)),
+        groups=groups_sheet(nights),
+        notes=list(notes(nights)),
+        figures=_figures(nights),
+        covers=several(nights.replay.days, "day"),
+        replay=nights.replay,
+        command=command(nights),
+    )
+
+
+def _tiles(nights: NightReplay) -> Iterator[Tile]:
+    week = _WEEK_DAYS / nights.replay.days
+    usd, hours = _saved_usd(nights.groups), _saved(nights) * week
+    if usd is not None:
+        yield Tile(dollars(usd * week), "saved a week", "nodes only")
+    without = sum(group.node_hours_without for group in nights.groups) * week
+    yield Tile(count(hours), "node-hours saved a week", f"of {count(without)}")
+    nodes = sum(group.nodes for group in nights.groups)
+    yield Tile(f"{sum(_gone(group) for group in nights.groups)} of {nodes}", "nodes go at night", "at most")
+    yield Tile(
+        count(nights.result.evictions_in_business_hours),
+        "evictions in business hours",
+        f"{count(nights.result.evictions_in_window)} in the disruption window",
+    )
+
+
+def _figures(nights: NightReplay) -> list[Figure]:
+    replay = nights.replay
+    data, tables = hover.night_documents(replay, WITH), sheets(replay, WITH)
+    plans = {
+        "nodes": FigurePlan(
+            heading="Nodes by group",
+            note="With Ebbtide; business hours shaded.",
+            chart=lambda view: over_time.nodes_chart(replay, WITH, view),
+        ),
+        "strip": FigurePlan(
+            heading="Nodes with Ebbtide and without",
+            note=f"Total nodes on one scale: with Ebbtide ({WITH}), and with pods that neither sleep nor move ({WITHOUT}).",
+            chart=lambda view: over_time.strip_chart(replay, view),
+        ),
+    }
+    if retained_reasons(nights.result):
+        plans["kept"] = FigurePlan(
+            heading="Nodes retained in the disruption window",
+            note="Node-hours in the disruption window, when budgets are open, by the reason for retaining the node.",
+            chart=lambda view: by_strategy.retained_chart(replay, WITH, view),
+        )
+    return [figure_of(name, plan, tables[name], data.get(name)) for name, plan in plans.items()]
+
+
+def command(nights: NightReplay) -> str:
+    """Return the command that repeats this replay."""
+    replay = nights.replay
+    stack = replay.stack if replay.typed is None else replay.typed.stack
+    prices = ["--prices", replay.typed.prices] if replay.typed is not None and replay.typed.prices else []
+    words = ["ebbtide", "simulate", stack, "--start", replay.start.isoformat(), "--days", str(replay.days)]
+    words += ["--seed", str(replay.seed), *([] if replay.rollouts else ["--no-rollouts"]), *prices]
+    return shlex.join([*words, "--report", "report.html"])
