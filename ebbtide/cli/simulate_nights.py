@@ -30,8 +30,8 @@ def stack_of_nights(stacks: Sequence[str], of_jobs: Mapping[str, object]) -> Sta
         return None
     if refused := [name for name, value in of_jobs.items() if value]:
         raise typer.BadParameter(
-            f"{', '.join(refused)}: for a replay of jobs, found a stack without worker pools, whose nights are replayed "
-            f"without a trace (for example: ebbtide simulate {stacks[0]})"
+            f"{', '.join(refused)}: for a replay of jobs, found a stack without worker pools, whose nights are "
+            f"replayed without a trace (for example: ebbtide simulate {stacks[0]})"
         )
     return settings
 

@@ -19,8 +19,8 @@ from ebbtide.settings.file.keys import BASE, DIGEST_KEY, HOURS, REDIS_PASSWORD
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.secrets import SET_DIGEST_KEY
-from ebbtide.settings.sections.shapes import NodeSetShape
 from ebbtide.settings.sections.serving.services import INHERITED, ServiceSettings, VariantSettings
+from ebbtide.settings.sections.shapes import NodeSetShape
 
 _NOT_IN_THE_FILE = ("stack", "region", "regionSet", "redisPasswordSet")
 _REQUIRED = (OURS + "customer", HOURS)

@@ -143,7 +143,7 @@ def replay_setup_of(settings: StackSettings, trace: Trace, options: ReplayOption
 
 
 def night_setup_of(settings: StackSettings, options: ReplayOptions) -> ReplaySetup:
-    """Return the setup of a replay without jobs. By default it lasts a week from a Monday, 0:00. Raises `ReplayError`."""
+    """Return the setup of a replay without jobs. By default it is a week from a Monday on. Raises `ReplayError`."""
     settings = with_known_nodes(settings)
     config = replay_config(settings, options.start)
     days = DAYS_OF_NIGHTS if options.days is None else options.days

@@ -3,9 +3,9 @@
 `cluster.nodeShapes` describes the nodes of each set in `cluster.nodeSelectors`. The stack itself has no node groups:
 Ebbtide creates no nodes there, and prices never choose a pod's set.
 
-Karpenter provides the sets that `ClusterSettings.by_karpenter` names: an entry in `cluster.nodePools` is a NodePool, and
-so is a label that only Karpenter writes. A set that says neither has the cluster autoscaler or none: nothing else in a
-stack file tells, and Karpenter beside it may serve other pods only.
+Karpenter provides the sets of `ClusterSettings.by_karpenter`: `cluster.nodePools` names their NodePools, or they are
+selected by a label that only Karpenter writes. All other sets have the cluster autoscaler or none. A Karpenter that
+runs in the cluster proves nothing about them: it may provide nodes for other pods only.
 """
 
 from typing import ClassVar

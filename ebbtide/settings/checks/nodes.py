@@ -82,7 +82,8 @@ def _one_shape(groups: Groups, places: Mapping[str, Location], noun: str, karpen
                 at=places[name],
                 wanted="instance types of one shape",
                 found=shapes,
-                hint=f"the autoscaler takes one node as the pattern for all: make a {noun} for each shape, or {karpenter}",
+                hint=f"the autoscaler takes one node as the pattern for all: make a {noun} for each shape, or "
+                f"{karpenter}",
             )
 
 

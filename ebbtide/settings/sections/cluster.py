@@ -213,6 +213,6 @@ class ClusterSettings(Settings):
     def by_karpenter(self, node_set: str) -> bool:
         """True if Karpenter provides the nodes of a set of an existing cluster, by what the stack file says.
 
-        `nodePools` names its NodePools, or `nodeSelectors` selects its nodes by a label that only Karpenter's nodes have.
+        `nodePools` names its NodePools, or `nodeSelectors` selects them by a label that only Karpenter writes.
         """
         return node_set in self.node_pools or names_karpenter(self.node_selectors.get(node_set, {}))

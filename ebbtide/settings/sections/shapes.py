@@ -190,9 +190,7 @@ _SIZE_KEYS = ("cpu", "memory", "gpu", "arch", "maxPods", "usdPerHour")
 
 def _with_largest_size(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
     """Give a set with types the size of its largest type, and refuse a second description of the size."""
-    if not isinstance(value, Mapping):
-        return handler(value)
-    written = cast("Mapping[str, Any]", value)
+    written = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
     ways = [key for key in ("instanceTypes", "types") if key in written]
     if not ways:
         return handler(value)
@@ -205,7 +203,7 @@ def _with_largest_size(value: Any, handler: ValidatorFunctionWrapHandler) -> Any
     try:
         shape = handler({**written, **sizes})
     except ValidationError as error:
-        raise with_faults(error, faults, value) from None
+        raise with_faults(error, faults, written) from None
     if faults:
         raise all_of(faults)
     return shape
@@ -215,7 +213,8 @@ def _largest_size(written: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the size of the largest readable type. Without one, a size that hides no other fault of the set."""
     names, described = written.get("instanceTypes"), written.get("types")
     kinds = [instance_type(name) for name in _texts(names) if _is_known(name)]
-    for name, shape in (cast("Mapping[str, Any]", described) if isinstance(described, Mapping) else {}).items():
+    shapes = cast("Mapping[str, Any]", described) if isinstance(described, Mapping) else {}
+    for name, shape in shapes.items():
         try:
             kinds.append(ExistingNodeShape.model_validate(shape).as_type(name))
         except ValidationError:

@@ -1,4 +1,4 @@
-"""A stack's nights as sentences, as a terminal table and as a page: which nodes go, for how long, and what that saves."""
+"""A stack's nights as sentences, as a terminal table and as a page: the nodes that go, and what that saves."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -40,7 +40,7 @@ def headline(nights: NightReplay) -> str:
     empty = [group.empty for group in nights.groups if group.empty is not None]
     saved = _saved(nights)
     if not gone and not saved:
-        if sum(empty) >= 0.05:  # noqa: PLR2004 - what is shown as 0.0
+        if sum(empty) >= 0.05:  # otherwise shown as 0.0
             return (
                 f"At night {sum(empty):.1f} of {number_of(nodes, 'node')} hold no pod, and no autoscaler removes them"
             )
@@ -50,7 +50,7 @@ def headline(nights: NightReplay) -> str:
 
 
 def _verdict(nights: NightReplay) -> str:
-    """`costs $412 less (−38 %)`, or the node-hours if a node that goes has no price."""
+    """Return the dollars of a week and their share, or the node-hours if a node that goes has no price."""
     usd, hours = _saved_usd(nights.groups), _saved(nights)
     paid = [group.usd_without for group in nights.groups]
     week = _WEEK_DAYS / nights.replay.days
@@ -137,10 +137,14 @@ def notes(nights: NightReplay) -> Iterator[str]:
         f"{count(result.evictions_in_business_hours)} in business hours."
     )
     for reason, hours in retained_reasons(result).items():
-        yield f"Stays at night: {count(hours * _WEEK_DAYS / replay.days)} node-hours, {reason}."
+        if (a_week := hours * _WEEK_DAYS / replay.days) >= 1:
+            yield f"Stays at night: {count(a_week)} node-hours, {reason}."
     if replay.constant_nodes:
         sets = ", ".join(replay.constant_nodes)
-        yield f"Nodes of {sets} have no autoscaler: those without a pod could be switched off. No saving counts for them."
+        yield (
+            f"Nodes of {sets} have no autoscaler, so they count as present at all hours: those without a pod could be "
+            "switched off."
+        )
     if not result.node_hours < nights.without.node_hours and not replay.constant_nodes:
         yield (
             "Pods that start tightly packed need all nodes at night, too. Rules that sleep free some "
@@ -200,7 +204,7 @@ def _figures(nights: NightReplay) -> list[Figure]:
         ),
         "strip": FigurePlan(
             heading="Nodes with Ebbtide and without",
-            note=f"Total nodes on one scale: with Ebbtide ({WITH}), and with pods that neither sleep nor move ({WITHOUT}).",
+            note=f"All nodes on one scale: with Ebbtide ({WITH}), and pods that neither sleep nor move ({WITHOUT}).",
             chart=lambda view: over_time.strip_chart(replay, view),
         ),
     }

@@ -23,7 +23,6 @@ from ebbtide.lab.simulator.world.saves import Saves
 from ebbtide.prices import PricingAssumption, estimates_text, price_date
 from ebbtide.prices.missing import named
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.settings.capacity.node_sets import constant_groups
 from ebbtide.settings.capacity.process_documents import RESYNC
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.ray import RaySettings
@@ -150,8 +149,9 @@ def _autoscaler_sentence(settings: StackSettings) -> str:
 
 
 def _existing_nodes_sentence(settings: StackSettings) -> str:
-    constant = constant_groups(settings)
-    scaled = [name for name in settings.autoscaled_groups if name not in constant]
+    shapes = settings.cluster.node_shapes
+    constant = [name for name in settings.autoscaled_groups if not shapes[name].autoscaled]
+    scaled = [name for name in settings.autoscaled_groups if shapes[name].autoscaled]
     sentences = [
         "Nodes have the sizes in cluster.nodeShapes; their labels are unknown, and assumed to match all pods.",
         f"Nodes of {', '.join(constant)} are always present." if constant else "",
@@ -258,8 +258,8 @@ def _existing_price_sentence(settings: StackSettings) -> str:
     if not listed or not settings.region:
         return "Dollars are nodes only, at usdPerHour of cluster.nodeShapes."
     return (
-        "Dollars are nodes only, at usdPerHour of cluster.nodeShapes; nodes with instanceTypes at on-demand Linux prices "
-        f"of {settings.region} as of {price_date(settings.region).on_demand.isoformat()}, billed by the second."
+        "Dollars are nodes only, at usdPerHour of cluster.nodeShapes; nodes with instanceTypes at on-demand Linux "
+        f"prices of {settings.region} as of {price_date(settings.region).on_demand.isoformat()}, billed by the second."
     )
 
 

@@ -12,15 +12,17 @@ import time
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from ebbtide.lab.simulator.billing import open_spans, total, usd_per_day
 from ebbtide.lab.simulator.replay.assumptions import estimated_prices, night_assumptions, price_dates
 from ebbtide.lab.simulator.results import SCHEMA, ClusterSeries, Coverage, Replay, Strategy, StrategyResult
 from ebbtide.lab.simulator.setup import ReplayOptions, ReplaySetup, night_setup_of
+from ebbtide.lab.simulator.strategies.karpenter import LARGEST_TYPES, stack_nodes
 from ebbtide.lab.simulator.strategies.plans import unpriced_groups
 from ebbtide.lab.simulator.strategies.run import Progress, production
-from ebbtide.lab.simulator.strategies.table import STRATEGIES, StrategyResults, closed, in_vcpu_hours
+from ebbtide.lab.simulator.strategies.table import StrategyResults, closed, in_vcpu_hours
 from ebbtide.lab.simulator.world.schedules import job_assumptions
 from ebbtide.prices import GroupRate
 from ebbtide.settings.capacity.node_sets import constant_groups
@@ -37,8 +39,8 @@ _LAUNCHED_S = HOUR_S
 """By then the nodes of second 0 have started. Lower numbers of nodes before that are no night."""
 
 _PLACEMENT = (
-    "At second 0 all pods wait for nodes, which are launched for them together, so they begin tightly packed. Pods of a "
-    "cluster that grew over weeks are spread over more nodes: then more nodes go in the first nights than here."
+    "At second 0 all pods wait for nodes, which are launched for them together, so they begin tightly packed. Pods of "
+    "a cluster that grew over weeks are spread over more nodes: then more nodes go in the first nights than here."
 )
 _WITHOUT = (
     f"{WITHOUT} is the stack without Ebbtide: the same pods on the same kinds of nodes never sleep, and their budgets "
@@ -112,7 +114,7 @@ def replay_nights(
                 *([_SERVICES] if settings.services else []),
                 *night_assumptions(settings, resync=setup.config.resync, rollouts=options.rollouts),
                 *job_assumptions(settings),
-                *STRATEGIES[Strategy.FIXED_FLEXIBLE].topology(settings).assumptions,
+                *(text for text in stack_nodes(settings).assumptions if text != LARGEST_TYPES),
             ),
             coverage=Coverage(jobs=1.0, cpu_hours=1.0),
             jobs_unfit={},
@@ -199,7 +201,7 @@ def _steps(
     """Yield the times between two changes, of the nodes or of business hours."""
     edges = {0.0, end_s, *series.at, *without.at, *(edge for span in spans for edge in span)}
     instants = sorted(edge for edge in edges if 0 <= edge <= end_s)
-    for begin, end in zip(instants, instants[1:], strict=False):
+    for begin, end in pairwise(instants):
         is_open = any(opens <= begin < closes for opens, closes in spans)
         yield _Step(begin, end, is_open, _nodes_at(series, begin), _nodes_at(without, begin))
 

@@ -4,8 +4,8 @@ A group that Karpenter provides is a NodePool with the types that its stack file
 `fixed-flexible`. By day these NodePools remove only empty nodes; in the window they also move pods, from a moment after
 the pods' budgets open until `drain_guard` before business hours.
 
-On an existing cluster a NodePool is a set of nodes that Karpenter provides (`ebbtide.settings.capacity.node_sets`), with
-the types of `nodeShapes`. Ebbtide writes the budgets of the sets in `cluster.nodePools` only.
+On an existing cluster a NodePool is a set of nodes that Karpenter provides (`ebbtide.settings.capacity.node_sets`),
+with the types of `nodeShapes`. Ebbtide writes the budgets of the sets in `cluster.nodePools` only.
 
 The strategies `karpenter` and `karpenter-defaults` also change the provisioner of flexible and GPU groups that have
 the cluster autoscaler. Fixed groups stay managed groups, and so do spot groups.
@@ -72,22 +72,24 @@ _DEFAULTS = (
 )
 
 _SETS = (
-    "Karpenter 1.14 provides the nodes of {sets}: cluster.nodePools or a label of cluster.nodeSelectors says so. Each set "
-    "is one NodePool with the types and the max of cluster.nodeShapes, consolidateAfter 0 s, WhenEmptyOrUnderutilized "
-    "and PREFERENCE_POLICY=Ignore; a min counts as 0. fixed-fleet, peak-fleet and the strategies with a mixed group have "
-    "nodes of the largest type instead."
+    "Karpenter 1.14 provides the nodes of {sets}: cluster.nodePools or a label of cluster.nodeSelectors says so. Each "
+    "set is one NodePool with the types and the max of cluster.nodeShapes, consolidateAfter 0 s, "
+    "WhenEmptyOrUnderutilized and PREFERENCE_POLICY=Ignore; a min counts as 0."
 )
 _WRITTEN = (
     "Ebbtide writes the disruption budgets of the NodePools of {sets}: by day only empty nodes go, in the window "
     "parallelDrains nodes at a time in each set."
 )
 _UNWRITTEN = (
-    "The disruption budgets of the NodePools of {sets} are their owner's and unknown: assumed is Karpenter's default, 10 % "
-    "of the nodes at any time, also in business hours. cluster.nodePools hands them to Ebbtide."
+    "The disruption budgets of the NodePools of {sets} are their owner's and unknown: assumed is Karpenter's default, "
+    "10 % of the nodes at any time, also in business hours. cluster.nodePools hands them to Ebbtide."
 )
 _NODE_CLASS = (
-    "The NodeClass of {sets} is unknown: their known instance types have the kubelet reservation, the pod limit and the "
+    "The NodeClass of {sets} is unknown: their instance types have the kubelet reservation, the pod limit and the "
     "system DaemonSets of EKS with AL2023."
+)
+LARGEST_TYPES = (
+    "fixed-fleet, peak-fleet and the strategies with a mixed group have nodes of the largest type instead of several."
 )
 _DESCRIBED_CLASS = "The NodeClass of {sets} is unknown: their nodes have the sizes in the file."
 
@@ -122,6 +124,7 @@ def _existing(settings: StackSettings) -> Iterator[str]:
     ):
         if names:
             yield sentence.format(sets=", ".join(names))
+    yield LARGEST_TYPES
 
 
 def each_type(settings: StackSettings) -> Topology:
