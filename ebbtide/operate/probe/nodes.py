@@ -18,9 +18,10 @@ from ebbtide.operate.probe.facts import Denied, Facts, NodeLabels
 from ebbtide.operate.probe.findings import Probed, ProbeFinding, State, missing, note, ok
 from ebbtide.operate.probe.wants import PodWant
 from ebbtide.prices import Capacity
-from ebbtide.provisioning_labels import ARCH, GPU_MEMORY, NodeKind
+from ebbtide.provisioning_labels import ARCH, GPU_MEMORY, INSTANCE_TYPE, NodeKind
 from ebbtide.settings.capacity.packing import Nodes, packed
 from ebbtide.settings.capacity.placement import PodSize
+from ebbtide.settings.sections.existing import names_karpenter
 from ebbtide.settings.sections.shapes import NodeSetShape
 from ebbtide.text.quantities import cpu_text, memory_text
 from ebbtide.vocabulary.labels import GPU_RESOURCE
@@ -41,6 +42,7 @@ class NodeCapacity(NamedTuple):
     cordoned: bool
     pods: int
     arch: str = ""  # by its label
+    instance_type: str = ""  # by its label
 
     def gpus(self, pod: PodWant) -> Decimal:
         return self.devices.get(pod.gpu_resource, Decimal(0))
@@ -109,13 +111,17 @@ class NodeSet:
         demands = [(size, pod.most, within) for size, pod, within in zip(sizes, sized, reachable, strict=True)]
         return any(count > 1 for count in packed(demands, nodes).opened.values())
 
-    def differences(self, shape: NodeSetShape, pods: Sequence[PodWant]) -> Iterator[str]:
+    def differences(self, shape: NodeSetShape, pods: Sequence[PodWant], *, by_karpenter: bool) -> Iterator[str]:
         """Compare the stack file's description with the nodes; for each resource, the smallest node counts."""
         number = len(self.nodes)
-        least, most = (shape.min, shape.max) if shape.autoscaled else (shape.max, shape.max)
+        least = shape.min if shape.autoscaled else shape.max
+        least, most = 0 if by_karpenter else least, shape.max
         if not self.more and not least <= number <= most:
             yield f"{f'{least} to {most}' if least < most else most} nodes, the cluster has {number}"
         if not self.nodes:
+            return
+        if shape.instance_types or shape.types:
+            yield from self._other_types(shape)
             return
         devices = {pod.gpu_resource for pod in pods if pod.gpu} or {GPU_RESOURCE}
         gpus = [int(max(node.devices.get(device, Decimal(0)) for device in devices)) for node in self.nodes]
@@ -129,6 +135,21 @@ class NodeSet:
                 yield f"{key} {text(described)}, a node has {text(smallest)}"
         if others := sorted({node.arch for node in self.nodes} - {"", shape.arch}):
             yield f"arch {shape.arch}, a node has {others[0]}"
+
+    def _other_types(self, shape: NodeSetShape) -> Iterator[str]:
+        """Compare nodes with the types of the set: by name, and by less CPU or memory than a replay assumes."""
+        types = {name: shape.as_type(name) for name in shape.type_names}
+        unlisted = sorted({node.instance_type or "without a type" for node in self.nodes} - {*types})
+        if unlisted:
+            yield f"types {', '.join(types)}, a node is {unlisted[0]}"
+        for name, kind in types.items():
+            nodes = [node for node in self.nodes if node.instance_type == name]
+            for key, assumed, smallest, text in (
+                ("cpu", kind.allocatable_cpu, min((int(node.cpu) for node in nodes), default=0), cpu_text),
+                ("memory", kind.allocatable_memory, min((int(node.memory) for node in nodes), default=0), memory_text),
+            ):
+                if nodes and smallest < (1 - _ALIKE) * assumed:
+                    yield f"{key} {text(assumed)} of {name}, a node has {text(smallest)}"
 
     def _lacking(self, pod: PodWant, reachable: Sequence[NodeCapacity]) -> str:
         if not any(node.built_for(pod) for node in self.nodes):
@@ -176,7 +197,8 @@ def nodes_and_capacity(probed: Probed) -> Iterator[ProbeFinding]:
         pods = probed.wants.pods.get(name, ())
         yield node_set.finding(pods, grows=grows) if node_set.nodes else _no_nodes(node_set, probed.facts)
         shape = probed.wants.shapes.get(name)
-        differences = [*node_set.differences(shape, pods)] if shape is not None else []
+        by_karpenter = names_karpenter(labels) or any(want.node_set == name for want in probed.wants.node_pools)
+        differences = [*node_set.differences(shape, pods, by_karpenter=by_karpenter)] if shape is not None else []
         if differences:
             yield note(f"node shape {name}", f"cluster.nodeShapes.{name} differs: {'; '.join(differences)}")
 
@@ -215,6 +237,7 @@ def _capacity(node: Json) -> NodeCapacity:
         cordoned=bool(spec.get("unschedulable")),
         pods=int(allocatable.get("pods") or _USUAL_PODS),
         arch=words_at(node, "metadata", "labels").get(ARCH, ""),
+        instance_type=words_at(node, "metadata", "labels").get(INSTANCE_TYPE, ""),
     )
 
 

@@ -190,7 +190,7 @@ _SIZE_KEYS = ("cpu", "memory", "gpu", "arch", "maxPods", "usdPerHour")
 
 def _with_largest_size(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
     """Give a set with types the size of its largest type, and refuse a second description of the size."""
-    written = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+    written = _mapping(value)
     ways = [key for key in ("instanceTypes", "types") if key in written]
     if not ways:
         return handler(value)
@@ -213,8 +213,7 @@ def _largest_size(written: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the size of the largest readable type. Without one, a size that hides no other fault of the set."""
     names, described = written.get("instanceTypes"), written.get("types")
     kinds = [instance_type(name) for name in _texts(names) if _is_known(name)]
-    shapes = cast("Mapping[str, Any]", described) if isinstance(described, Mapping) else {}
-    for name, shape in shapes.items():
+    for name, shape in _mapping(described).items():
         try:
             kinds.append(ExistingNodeShape.model_validate(shape).as_type(name))
         except ValidationError:
@@ -229,6 +228,10 @@ def _largest_size(written: Mapping[str, Any]) -> Mapping[str, Any]:
         "arch": largest.arch,
         "maxPods": largest.max_pods,
     }
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def _texts(value: object) -> list[str]:

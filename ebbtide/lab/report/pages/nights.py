@@ -8,6 +8,7 @@ from ebbtide.lab.report.charts import by_strategy, hover, over_time
 from ebbtide.lab.report.charts.by_strategy import retained_reasons
 from ebbtide.lab.report.pages.figures import Figure, FigurePlan, figure_of
 from ebbtide.lab.report.pages.page import Tile
+from ebbtide.lab.report.pages.sentences import empty_nodes
 from ebbtide.lab.report.pages.sheets import sheets
 from ebbtide.lab.report.pages.template import rendered
 from ebbtide.lab.simulator.replay.nights import WITH, WITHOUT, NightGroup, NightReplay
@@ -17,8 +18,6 @@ from ebbtide.text.files import write_file
 from ebbtide.text.money import dollars
 from ebbtide.text.pages import page_command
 from ebbtide.text.sheet import DOLLARS, Sheet, left, right
-
-_WEEK_DAYS = 7
 
 
 def night_lines(nights: NightReplay, *, assumptions: bool) -> Iterator[str | Sheet]:
@@ -34,32 +33,34 @@ def night_lines(nights: NightReplay, *, assumptions: bool) -> Iterator[str | She
 
 
 def headline(nights: NightReplay) -> str:
-    """One sentence: the nodes that go, and what a week costs less."""
-    gone = sum(_gone(group) for group in nights.groups)
-    nodes = sum(group.nodes for group in nights.groups)
-    empty = [group.empty for group in nights.groups if group.empty is not None]
-    saved = _saved(nights)
-    if not gone and not saved:
-        if sum(empty) >= 0.05:  # otherwise shown as 0.0
-            return (
-                f"At night {sum(empty):.1f} of {number_of(nodes, 'node')} hold no pod, and no autoscaler removes them"
-            )
+    """Return one sentence: the nodes that go, and what that saves."""
+    gone, nodes = sum(map(_gone, nights.groups)), sum(group.nodes for group in nights.groups)
+    if not gone and not _changed(nights):
+        if nights.replay.constant_nodes:
+            return f"No autoscaler removes nodes; with Ebbtide {empty_nodes(nights.replay, WITH)}"
         return f"No node goes at night: {nights.replay.stack} keeps {several(nodes, 'node')} at all hours"
     what = f"up to {gone} of {number_of(nodes, 'node')} go" if gone else "smaller nodes take over"
-    return f"At night {what}: a week {_verdict(nights)} than without Ebbtide"
+    return f"At night {what}: {_verdict(nights)} over {several(nights.replay.days, 'day')} than without Ebbtide"
 
 
 def _verdict(nights: NightReplay) -> str:
-    """Return the dollars of a week and their share, or the node-hours if a node that goes has no price."""
-    usd, hours = _saved_usd(nights.groups), _saved(nights)
-    paid = [group.usd_without for group in nights.groups]
-    week = _WEEK_DAYS / nights.replay.days
+    """Return the dollars saved and their share, or the node-hours if a node that goes has no price."""
+    usd = _saved_usd(nights.groups)
     if usd is None:
-        total = sum(group.node_hours_without for group in nights.groups)
-        return f"takes {count(hours * week)} node-hours less ({percent(-hours / total)})"
-    known = [value for value in paid if value is not None]
-    share = f" ({percent(-usd / sum(known))})" if len(known) == len(paid) and sum(known) else ""
-    return f"costs {dollars(abs(usd) * week)} {'less' if usd >= 0 else 'more'}{share}"
+        hours = sum(group.node_hours_without for group in nights.groups)
+        return f"{count(_saved(nights))} node-hours less ({percent(-_saved(nights) / hours)})"
+    known_usd = [group.usd_without for group in nights.groups if group.usd_without is not None]
+    share = f" ({percent(-usd / sum(known_usd))})" if len(known_usd) == len(nights.groups) and sum(known_usd) else ""
+    return f"{dollars(abs(usd))} {'less' if usd >= 0 else 'more'}{share}"
+
+
+def _changed(nights: NightReplay) -> bool:
+    """True if the nodes differ from those without Ebbtide by more than the seconds of a launch."""
+    usd = _saved_usd(nights.groups)
+    return abs(_saved(nights)) >= _LEAST_HOURS or (usd is not None and abs(usd) >= _LEAST_USD)
+
+
+_LEAST_HOURS, _LEAST_USD = 0.5, 0.005  # less is shown as 0
 
 
 def _gone(group: NightGroup) -> int:
@@ -88,64 +89,66 @@ def scope_line(nights: NightReplay) -> str:
 
 
 def groups_sheet(nights: NightReplay) -> Sheet:
-    """A row for each group; hours, node-hours and dollars are of a week."""
-    week = _WEEK_DAYS / nights.replay.days
-    rows = [
-        (
-            group.name,
-            group.nodes,
-            group.at_night,
-            group.hours_fewer * week,
-            group.node_hours_without * week,
-            (group.node_hours_without - group.node_hours) * week,
-            None if (usd := _saved_usd([group])) is None else usd * week,
-        )
-        for group in nights.groups
-    ]
-    usd = _saved_usd(nights.groups)
-    before = sum(group.node_hours_without for group in nights.groups)
+    """Return a row for each group. Hours, node-hours and dollars are of the entire replay."""
+    groups = nights.groups
     return Sheet(
         columns=[
             *left("nodes of"),
             *right("nodes", "fewest at night", "hours fewer", "node-hours without", "node-hours saved"),
             *right("saved", unit=DOLLARS),
         ],
-        rows=rows,
+        rows=[
+            (
+                group.name,
+                group.nodes,
+                group.at_night,
+                group.hours_fewer,
+                group.node_hours_without,
+                _plain(group.node_hours_without - group.node_hours),
+                _saved_usd([group]),
+            )
+            for group in groups
+        ],
         total=(
             "total",
-            sum(group.nodes for group in nights.groups),
-            sum(group.at_night for group in nights.groups),
+            sum(group.nodes for group in groups),
+            sum(group.at_night for group in groups),
             "",
-            before * week,
-            _saved(nights) * week,
-            None if usd is None else usd * week,
+            sum(group.node_hours_without for group in groups),
+            _plain(_saved(nights)),
+            _saved_usd(groups),
         ),
     )
 
 
+def _plain(hours: float) -> float:
+    """Return 0 for what would be shown as -0."""
+    return 0.0 if abs(hours) < _LEAST_HOURS else hours
+
+
 def notes(nights: NightReplay) -> Iterator[str]:
-    """Yield what the table leaves open: the time that it is about, why nodes stay, and missing prices."""
+    """Yield what the table leaves open: its terms, why nodes stay, and missing prices."""
     replay, result = nights.replay, nights.result
     yield (
-        "Hours, node-hours and dollars are of a week. Hours fewer: fewer nodes run than without Ebbtide, where pods "
+        f"Sums over {several(replay.days, 'day')}. Hours fewer: fewer nodes run than without Ebbtide, where pods "
         "neither sleep nor move."
     )
     for name, needed in nights.too_many.items():
-        yield f"The pods need {needed} nodes of {name}, more than its max: some of them find no node, here as there."
+        yield f"The pods need {needed} nodes of {name}, more than its max: some never run, with Ebbtide or without."
     yield (
         f"Evictions: {count(result.evictions_in_window)} in the disruption window, "
         f"{count(result.evictions_in_business_hours)} in business hours."
     )
     for reason, hours in retained_reasons(result).items():
-        if (a_week := hours * _WEEK_DAYS / replay.days) >= 1:
-            yield f"Stays at night: {count(a_week)} node-hours, {reason}."
+        if hours >= 1:
+            yield f"Stays at night: {several(round(hours), 'node-hour')}, {reason}."
     if replay.constant_nodes:
-        sets = ", ".join(replay.constant_nodes)
         yield (
-            f"Nodes of {sets} have no autoscaler, so they count as present at all hours: those without a pod could be "
-            "switched off."
+            f"Nodes of {', '.join(replay.constant_nodes)} have no autoscaler and count as present at all hours. On "
+            f"average {empty_nodes(replay, WITH)}, which could be switched off; without Ebbtide "
+            f"{sum(nights.without.empty_nodes.values()):.1f}."
         )
-    if not result.node_hours < nights.without.node_hours and not replay.constant_nodes:
+    elif not _changed(nights):
         yield (
             "Pods that start tightly packed need all nodes at night, too. Rules that sleep free some "
             f"({page_command('adoption#let-a-chart-sleep')}). `ebbtide adopt {replay.stack}` shows which nodes the "
@@ -178,14 +181,13 @@ def render_nights(nights: NightReplay) -> str:
 
 
 def _tiles(nights: NightReplay) -> Iterator[Tile]:
-    week = _WEEK_DAYS / nights.replay.days
-    usd, hours = _saved_usd(nights.groups), _saved(nights) * week
+    usd, over = _saved_usd(nights.groups), f"over {several(nights.replay.days, 'day')}"
     if usd is not None:
-        yield Tile(dollars(usd * week), "saved a week", "nodes only")
-    without = sum(group.node_hours_without for group in nights.groups) * week
-    yield Tile(count(hours), "node-hours saved a week", f"of {count(without)}")
+        yield Tile(dollars(usd), "saved", f"{over}, nodes only")
+    without = sum(group.node_hours_without for group in nights.groups)
+    yield Tile(count(_plain(_saved(nights))), "node-hours saved", f"of {count(without)} {over}")
     nodes = sum(group.nodes for group in nights.groups)
-    yield Tile(f"{sum(_gone(group) for group in nights.groups)} of {nodes}", "nodes go at night", "at most")
+    yield Tile(f"{sum(map(_gone, nights.groups))} of {nodes}", "nodes go at night", "at most")
     yield Tile(
         count(nights.result.evictions_in_business_hours),
         "evictions in business hours",

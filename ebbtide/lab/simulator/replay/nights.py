@@ -226,6 +226,8 @@ def nights_json(nights: NightReplay) -> dict[str, Any]:
         "usd": nights.result.usd,
         "usd_without": nights.without.usd,
         "groups": [asdict(group) for group in nights.groups],
+        "node_hours_by_type": dict(nights.result.node_hours_by_group),
+        "node_hours_by_type_without": dict(nights.without.node_hours_by_group),
         "survivors": dict(nights.result.survivors),
         "evictions_in_window": nights.result.evictions_in_window,
         "evictions_in_business_hours": nights.result.evictions_in_business_hours,
