@@ -154,7 +154,8 @@ def _require_same_settings(plan: EnginePlan, settings: StackSettings, reader: Fi
         raise PlanUnusable(
             f"{plan.file}: a plan of another version: its settings are not valid here; ignored"
         ) from None
-    differing = [name for name in StackSettings.model_fields if getattr(planned, name) != getattr(settings, name)]
+    compared = [name for name in StackSettings.model_fields if name != "region_set"]  # the region itself is
+    differing = [name for name in compared if getattr(planned, name) != getattr(settings, name)]
     if differing:
         raise PlanUnusable(
             f"{plan.file}: a plan of another version: {', '.join(map(_key, differing))} "

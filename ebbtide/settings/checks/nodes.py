@@ -53,7 +53,8 @@ def _types_have_one_shape(parsed: ParsedSections) -> Iterator[Finding]:
 
 
 def _described_types_have_one_shape(parsed: ParsedSections) -> Iterator[Finding]:
-    groups, shapes = with_node_sets(parsed.stack).node_groups, parsed.stack.cluster.node_shapes
+    shapes = parsed.stack.cluster.node_shapes
+    groups = with_node_sets(parsed.stack).node_groups if shapes else {}
     places = {
         name: (CLUSTER, "nodeShapes", name, "types" if shape.types else "instanceTypes")
         for name, shape in shapes.items()

@@ -142,6 +142,12 @@ class NodeSetShape(ExistingNodeShape):
 
     checks: ClassVar[tuple[Check, ...]] = (MIN_WITHIN_MAX, Check(("instance_types",), _types_are_known))
 
+    cpu: Millicores = Field(
+        description="allocatable CPU of a node; required without instanceTypes and types", examples=["15800m"]
+    )
+    memory: Mebibytes = Field(
+        description="allocatable memory of a node; required without instanceTypes and types", examples=["60Gi"]
+    )
     instance_types: Annotated[
         tuple[Annotated[str, BeforeValidator(str), WithJsonSchema({"type": "string"})], ...],
         Field(min_length=1),

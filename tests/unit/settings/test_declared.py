@@ -27,7 +27,7 @@ from ebbtide.settings.model import StackSettings
 from tests.builders.adoption import TEAM, stack_with
 from tests.golden.stacks import FILES
 
-NOT_IN_THE_FILE = {"stack", "region", "redis_password_set"}
+NOT_IN_THE_FILE = {"stack", "region", "region_set", "redis_password_set"}
 FULL = ("full-eks", "full-existing")
 
 EXAMPLES = {
