@@ -26,7 +26,7 @@ def loaded(stack: str) -> tuple[StackSettings, Mapping[str, object]]:
 def parsed_sections(stack: str, sections: frozenset[str]) -> ParsedSections:
     """Return the sections as if only these were valid."""
     settings_of_stack, config = loaded(stack)
-    names = {"region", *(field for section, field in FIELDS.items() if section in sections)}
+    names = {"region", "region_set", *(field for section, field in FIELDS.items() if section in sections)}
     settings = StackSettings.model_construct(None)
     vars(settings).clear()
     vars(settings).update({name: value for name, value in vars(settings_of_stack).items() if name in names})

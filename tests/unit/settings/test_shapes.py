@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.lab.simulator.strategies.karpenter import stack_nodes
 from ebbtide.prices import (
     NoPrice,
     allocatable,
@@ -15,8 +16,8 @@ from ebbtide.prices import (
     usable,
 )
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.settings.capacity.node_sets import sets_without_shape, with_node_sets
-from ebbtide.settings.capacity.placement import node_of
+from ebbtide.settings.capacity.node_sets import constant_groups, sets_without_shape, with_node_sets
+from ebbtide.settings.capacity.placement import node_of, node_of_type
 from tests.builders.existing import onprem
 from tests.builders.settings import loaded, problem_of, problems_of, shortest
 
@@ -98,6 +99,93 @@ def test_sets_of_existing_nodes_become_groups_of_a_replay(tmp_path: Path) -> Non
     }
     assert (node_of(replayed["flexible"]).cpu, node_of(replayed["flexible"]).memory) == (15_500, 60 * 1024)
     assert on_demand(settings.region, replayed["large"].types[0]) == 2
+
+
+KARPENTER = "nodePools: { flexible: [general] }"
+
+
+def test_the_largest_of_several_types_decides_what_fits_and_the_others_may_run(tmp_path: Path) -> None:
+    shapes = "nodeShapes: { flexible: { instanceTypes: [m7i.2xlarge, m7i.4xlarge], max: 4, min: 1 } }"
+    settings = loaded(onprem(f"{SELECTORS}, {KARPENTER}, {shapes}"), tmp_path)
+    group = with_node_sets(settings).node_groups["flexible"]
+
+    assert [kind.name for kind in group.types] == ["m7i.4xlarge", "m7i.2xlarge"]
+    assert (group.by_karpenter, group.min, group.max) == (True, 0, 4)  # Karpenter keeps no minimum
+    assert node_of(group) == usable(instance_type("m7i.4xlarge"))
+    assert constant_groups(settings) == ()
+
+
+def test_each_kubelet_of_an_existing_node_pool_reserves_what_its_own_type_needs(tmp_path: Path) -> None:
+    shapes = "nodeShapes: { flexible: { instanceTypes: [m7i.2xlarge, m7i.4xlarge], max: 4 } }"
+    settings = with_node_sets(loaded(onprem(f"{SELECTORS}, {KARPENTER}, {shapes}"), tmp_path))
+    small = instance_type("m7i.2xlarge")
+
+    assert node_of_type(settings.node_groups["flexible"], small) == usable(small)
+    (pool,) = stack_nodes(settings).node_pools
+    assert min(kind.shape.memory_mib for kind in pool.types) == usable(small).memory
+
+
+def test_described_types_have_the_sizes_and_prices_of_the_file(tmp_path: Path) -> None:
+    types = "{ D8s: { cpu: 7800m, memory: 29Gi, usdPerHour: 0.4 }, D16s: { cpu: 15800m, memory: 60Gi } }"
+    shapes = f"nodeShapes: {{ flexible: {{ types: {types}, max: 4 }} }}"
+    settings = loaded(onprem(f"{SELECTORS}, {KARPENTER}, {shapes}"), tmp_path)
+    large, small = with_node_sets(settings).node_groups["flexible"].types
+
+    assert (large.name, usable(large).cpu, large.usd_per_hour) == ("D16s", 15_800, None)
+    assert (small.name, usable(small).memory, small.usd_per_hour) == ("D8s", 29 * 1024, 0.4)
+
+
+@pytest.mark.parametrize(
+    ("selector", "node_pools", "by_karpenter"),
+    [
+        ("{ pool: batch }", "", False),
+        ("{ pool: batch }", ", nodePools: { flexible: [general] }", True),
+        ("{ pool: batch }", ", nodePools: { gpu: [general] }", False),
+        ("{ karpenter.sh/nodepool: general }", "", True),
+        ("{ karpenter.k8s.aws/instance-family: m7i }", "", True),
+        ("{ example.com/karpenter: batch }", "", False),
+    ],
+)
+def test_karpenter_provides_sets_of_its_node_pools_or_with_its_labels(
+    selector: str, node_pools: str, by_karpenter: bool, tmp_path: Path
+) -> None:
+    settings = loaded(onprem(f"nodeSelectors: {{ flexible: {selector} }}{node_pools}"), tmp_path)
+
+    assert settings.cluster.by_karpenter("flexible") is by_karpenter
+
+
+def test_known_types_have_a_price_only_in_a_region_that_the_file_names(tmp_path: Path) -> None:
+    text = onprem(f"{SELECTORS}, nodeShapes: {{ flexible: {{ instanceTypes: [m7i.4xlarge], max: 4 }} }}")
+    unknown = with_node_sets(loaded(text, tmp_path))
+    known = with_node_sets(loaded(text.replace("config:\n", "config:\n  aws:region: eu-central-1\n"), tmp_path))
+
+    assert on_demand(known.region, known.node_groups["flexible"].types[0]) == on_demand("eu-central-1", "m7i.4xlarge")
+    with pytest.raises(NoPrice):
+        on_demand(unknown.region, unknown.node_groups["flexible"].types[0])
+
+
+@pytest.mark.parametrize(
+    ("shape", "codes"),
+    [
+        ("instanceTypes: [m7i.2xlarge, m7i.4xlarge], max: 4", ["node-group.shapes"]),  # no set of Karpenter
+        ("instanceTypes: [m7i.2xlarge, m6i.2xlarge], max: 4", []),
+    ],
+)
+def test_several_sizes_need_karpenter(shape: str, codes: list[str], tmp_path: Path) -> None:
+    text = onprem(f"{SELECTORS}, nodeShapes: {{ flexible: {{ {shape} }} }}")
+
+    assert [problem.code for problem in problems_of(text, tmp_path)] == codes if codes else loaded(text, tmp_path)
+
+
+def test_all_faults_of_a_set_with_types_are_reported_at_once(tmp_path: Path) -> None:
+    shape = "instanceTypes: [m7i.2xlarge, m7i.4xlrge], cpu: 4, min: 5, max: 4"
+    problems = problems_of(onprem(f"{SELECTORS}, {KARPENTER}, nodeShapes: {{ flexible: {{ {shape} }} }}"), tmp_path)
+
+    assert [(problem.code, problem.path.rpartition(".flexible.")[2]) for problem in problems] == [
+        ("node-shape.one-way", "cpu"),
+        ("instance-type.unknown", "instanceTypes[1]"),
+        ("min.above-max", "min"),
+    ]
 
 
 def test_a_set_that_pods_use_and_no_shape_describes_is_known(tmp_path: Path) -> None:
