@@ -355,6 +355,28 @@ def test_a_shape_that_the_nodes_do_not_have_is_reported(shape: str, differences:
     assert line.startswith(f"note: cluster.nodeShapes.gpu differs: {differences}") if differences else line == ""
 
 
+@pytest.mark.parametrize(
+    ("instance_type", "memory", "differences"),
+    [
+        ("m7i.2xlarge", "29Gi", ""),  # more memory than is assumed
+        ("m7i.2xlarge", "20Gi", "memory 29317Mi of m7i.2xlarge, a node has 20Gi"),
+        ("c7i.2xlarge", "29Gi", "types m7i.2xlarge, m7i.4xlarge, a node is c7i.2xlarge"),
+    ],
+)
+def test_nodes_of_karpenter_are_compared_by_their_type_and_never_too_few(
+    instance_type: str, memory: str, differences: str, tmp_path: Path
+) -> None:
+    existing = node(cpu="8", memory=memory, pool="batch")
+    existing["metadata"]["labels"]["node.kubernetes.io/instance-type"] = instance_type
+    shape = "{ instanceTypes: [m7i.2xlarge, m7i.4xlarge], max: 9 }"
+    sets = "nodeSelectors: { flexible: { pool: batch } }, nodePools: { flexible: [general] }"
+    described = f"{sets}, nodeShapes: {{ flexible: {shape} }}"
+    finding = findings(CannedCluster({NODES: {"items": [existing]}}), wants(tmp_path, described))
+
+    line = finding.get("node shape flexible", "")
+    assert line == (f"note: cluster.nodeShapes.flexible differs: {differences}" if differences else "")
+
+
 def test_nodes_that_an_autoscaler_adds_are_never_too_few(tmp_path: Path) -> None:
     cluster = CannedCluster({NODES: {"items": [node(gpu=2, pool="gpu")]}, AUTOSCALER: {"metadata": {}}})
 

@@ -148,5 +148,5 @@ def test_equal_replays_are_equal_and_repeated_by_the_command_that_is_shown() -> 
 def test_the_assumptions_are_printed_only_on_request() -> None:
     short, full = (list(night_lines(sleeping(), assumptions=shown)) for shown in (False, True))
 
-    assert [line for line in full if line not in short][0] == "Assumed:"
+    assert next(line for line in full if line not in short) == "Assumed:"
     assert len(full) == len(short) + 1 + len(sleeping().replay.assumptions)

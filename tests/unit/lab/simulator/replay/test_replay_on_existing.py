@@ -51,6 +51,21 @@ def test_with_an_autoscaler_nodes_come_and_go(tmp_path: Path) -> None:
     assert product.empty_nodes == {}
 
 
+def test_karpenter_adds_and_removes_nodes_of_several_types(tmp_path: Path) -> None:
+    types = "{ small: { cpu: 4200m, memory: 20Gi, usdPerHour: 1 }, large: { cpu: 8400m, memory: 40Gi, usdPerHour: 2 } }"
+    selectors = "nodeSelectors: { flexible: { pool: batch } }, nodePools: { flexible: [general] }"
+    shapes = f"nodeShapes: {{ flexible: {{ types: {types}, max: 5 }} }}"
+    result = day(loaded(onprem(f"{selectors}, {shapes}"), tmp_path))
+    product = result.strategies["fixed-flexible"]
+
+    assert set(product.node_hours_by_group) <= {"flexible/small", "flexible/large"}
+    assert 0 < product.node_hours < 5 * 24
+    assert product.usd is not None
+    assert product.saving_vs_fixed_fleet is not None  # Karpenter's nodes need no `autoscaled: true`
+    assert [text for text in result.assumptions if text.startswith("Karpenter 1.14 provides the nodes of flexible")]
+    assert not [text for text in result.assumptions if "have a cluster autoscaler" in text]
+
+
 def test_a_set_without_a_shape_is_named_with_an_example(tmp_path: Path) -> None:
     with pytest.raises(
         ReplayError, match=r"cluster\.nodeShapes, found none for flexible \(for example nodeShapes: { fl"

@@ -8,17 +8,18 @@ import pytest
 from ebbtide.lab.advice.savings.advice import savings_advice
 from ebbtide.lab.advice.savings.usage import usage_of
 from ebbtide.lab.report.pages.sentences import provisioner_line
-from ebbtide.lab.simulator.cluster.karpenter.model import DEFAULT_BUDGETS
+from ebbtide.lab.simulator.cluster.karpenter.model import DEFAULT_BUDGETS, DisruptionBudget
 from ebbtide.lab.simulator.cluster.scheduler import group_takes
 from ebbtide.lab.simulator.replay import ReplayOptions, replay
 from ebbtide.lab.simulator.results import DEFAULT_STRATEGIES, Replay, Strategy
-from ebbtide.lab.simulator.setup import with_known_nodes
-from ebbtide.lab.simulator.strategies.karpenter import BY_DAY
-from ebbtide.lab.simulator.strategies.table import cluster_plan, other_provisioner
+from ebbtide.lab.simulator.setup import replay_setup_of, with_known_nodes
+from ebbtide.lab.simulator.strategies.karpenter import BY_DAY, budgets_of, controlled_with_windows, stack_nodes
+from ebbtide.lab.simulator.strategies.table import StrategyResults, cluster_plan, other_provisioner
 from ebbtide.lab.simulator.trace.jobs import Job, Trace
+from ebbtide.lab.simulator.world.edges import ActionCounts
 from ebbtide.lab.simulator.world.failures import Failures, accidents_of
-from ebbtide.lab.simulator.world.world import ClusterPlan
-from ebbtide.prices import on_demand
+from ebbtide.lab.simulator.world.world import ClusterPlan, World
+from ebbtide.prices import instance_type, on_demand, usable
 from ebbtide.provisioning_labels import NodeKind, Provisioner
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
@@ -73,6 +74,61 @@ def test_a_described_node_costs_its_price_or_else_counts_by_its_cpus(price: str,
     (pool,) = cluster_plan(with_known_nodes(stack), DEFAULTS).node_pools
 
     assert [kind.usd for kind in pool.types] == [usd]
+
+
+def on_existing(tmp_path: Path, flexible: str, node_pools: str = "flexible: [general]") -> StackSettings:
+    """A stack whose pods may use Karpenter's nodes, with the flexible set as in `flexible`."""
+    selectors = "nodeSelectors: { flexible: { karpenter.sh/nodepool: general } }"
+    pools = f", nodePools: {{ {node_pools} }}" if node_pools else ""
+    return with_known_nodes(loaded(onprem(f"{selectors}{pools}, nodeShapes: {{ flexible: {flexible} }}"), tmp_path))
+
+
+def test_a_set_that_karpenter_provides_is_a_node_pool_with_the_types_of_its_shape(tmp_path: Path) -> None:
+    stack = on_existing(tmp_path, "{ instanceTypes: [m7i.2xlarge, m7i.4xlarge], max: 5, min: 2 }")
+    plan = cluster_plan(stack, Strategy.FIXED_FLEXIBLE)
+    (pool,) = plan.node_pools
+    memory = {kind.shape.name: kind.shape.memory_mib for kind in pool.types}
+
+    assert plan.groups == ()
+    assert memory == {f"flexible/{name}": usable(instance_type(name)).memory for name in stack_types(stack)}
+    assert pool.limits == {"nodes": 5, "cpu_m": 5 * 16_000}
+    assert cluster_plan(stack, Strategy.MANAGED_GROUPS).groups[0].cpu_m == usable(instance_type("m7i.4xlarge")).cpu
+    assert types(cluster_plan(stack, OURS), "flexible") == {"m7i.2xlarge", "m7i.4xlarge"}
+
+
+def stack_types(stack: StackSettings) -> tuple[str, ...]:
+    return stack.node_groups["flexible"].instance_types
+
+
+@pytest.mark.parametrize(
+    ("node_pools", "budgets", "sentence"),
+    [
+        ("flexible: [general]", BY_DAY, "Ebbtide writes the disruption budgets of the NodePools of flexible"),
+        ("", DEFAULT_BUDGETS, "disruption budgets of the NodePools of flexible are their owner's and unknown"),
+    ],
+)
+def test_budgets_that_are_not_handed_over_are_assumed_to_be_karpenters_default(
+    node_pools: str, budgets: object, sentence: str, tmp_path: Path
+) -> None:
+    stack = on_existing(tmp_path, "{ cpu: 8, memory: 32Gi, max: 5 }", node_pools)
+    assumptions = stack_nodes(stack).assumptions
+
+    assert [pool.budgets for pool in cluster_plan(stack, Strategy.FIXED_FLEXIBLE).node_pools] == [budgets]
+    assert [text for text in assumptions if sentence in text]
+    assert len([text for text in assumptions if "NodeClass" in text]) == 1
+
+
+@pytest.mark.parametrize(("node_pools", "writes"), [("flexible: [general]", True), ("", False)])
+def test_only_budgets_that_ebbtide_writes_follow_the_window(node_pools: str, writes: bool, tmp_path: Path) -> None:
+    stack = on_existing(tmp_path, "{ cpu: 8, memory: 32Gi, max: 5 }", node_pools)
+    jobs = (Job(submitted_at=0.0, duration_s=60.0, queue="", cpu=3.0, memory_gib=8.0, gpu=0.0),)
+    setup = replay_setup_of(stack, Trace(name="one", jobs=jobs), ReplayOptions())
+    run = StrategyResults(setup).run_of(Strategy.FIXED_FLEXIBLE)
+    world, written = World(run.plan, [], run.world), list[tuple[DisruptionBudget, ...]]()
+    world.cluster.set_node_budgets = lambda _pool, budgets: written.append(budgets)
+    controlled_with_windows(run.config, world, ActionCounts(), run.plan, stack)
+
+    assert (BY_DAY in written, budgets_of(5) in written) == (writes, writes)
 
 
 @pytest.mark.parametrize("strategy", BOTH)
