@@ -118,7 +118,8 @@ def replay_setup_of(settings: StackSettings, trace: Trace, options: ReplayOption
     if not settings.workers:
         raise ReplayError(
             f"{settings.stack}: wanted a worker pool for the trace's jobs (ebbtide:workers), found none; "
-            "requests go to a service (for example --service NAME --trace requests-servegen-m-small)"
+            "requests go to a service (for example --service NAME --trace requests-servegen-m-small), and nights need "
+            f"no trace (for example ebbtide simulate {settings.stack})"
         )
     chosen_start = options.start or trace.start
     config = replay_config(settings, chosen_start)

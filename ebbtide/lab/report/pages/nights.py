@@ -92,6 +92,7 @@ def groups_sheet(nights: NightReplay) -> Sheet:
     """Return a row for each group. Hours, node-hours and dollars are of the entire replay."""
     groups = nights.groups
     return Sheet(
+        caption=f"Nodes over {several(nights.replay.days, 'day')}, by group",
         columns=[
             *left("nodes of"),
             *right("nodes", "fewest at night", "hours fewer", "node-hours without", "node-hours saved"),
@@ -129,10 +130,7 @@ def _plain(hours: float) -> float:
 def notes(nights: NightReplay) -> Iterator[str]:
     """Yield what the table leaves open: its terms, why nodes stay, and missing prices."""
     replay, result = nights.replay, nights.result
-    yield (
-        f"Sums over {several(replay.days, 'day')}. Hours fewer: fewer nodes run than without Ebbtide, where pods "
-        "neither sleep nor move."
-    )
+    yield "Hours fewer: fewer nodes run than without Ebbtide, where pods neither sleep nor move."
     for name, needed in nights.too_many.items():
         yield f"The pods need {needed} nodes of {name}, more than its max: some never run, with Ebbtide or without."
     yield (
