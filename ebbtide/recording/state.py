@@ -179,8 +179,8 @@ class StackState:
         return [group for group in self.groups if _selected(pods, group) and _tolerated(pods, group)]
 
     def pods_on(self, names: Collection[str]) -> list[Pods]:
-        """Pods with a node selector that matches these groups, without DaemonSets."""
-        selecting = [pods for pods in self.covered if pods.node_selector and pods.kind != "DaemonSet"]
+        """Pods that select or require nodes of these groups, without DaemonSets."""
+        selecting = [pods for pods in self.covered if pods.selects_nodes and pods.kind != "DaemonSet"]
         return [pods for pods in selecting if any(group.name in names for group in self.groups_for(pods))]
 
     def moves_at_night(self, pods: Pods) -> bool:
@@ -278,8 +278,7 @@ def _selected(pods: Pods, group: GroupInZone) -> bool:
     selector = {key: value for key, value in pods.node_selector.items() if not key.startswith(_WELL_KNOWN)}
     if not selector.items() <= group.labels.items():
         return False
-    path = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
-    terms = mappings(value_at(pods.spec, path))
+    terms = pods.node_terms
     return not terms or any(selects({"matchExpressions": t.get("matchExpressions")}, group.labels) for t in terms)
 
 

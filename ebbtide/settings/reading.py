@@ -298,9 +298,14 @@ def without_secrets(value: object) -> Any:
 
 
 def _settled(stack: StackSettings) -> StackSettings:
-    """Fill in what Ebbtide chooses: node groups and processors of pods, and time zones of schedules."""
+    """Fill in what Ebbtide chooses: node groups and processors of pods, their order, and time zones of schedules."""
+    first_choices = {pool.node_group for pool in stack.workers.values() if pool.fallback}
+    groups = {
+        name: group.with_fallback() if name in first_choices else group for name, group in stack.node_groups.items()
+    }
     return stack.model_copy(
-        update={
+        update={"node_groups": groups}
+        | {
             field: {name: _with_choices(name, entry, stack) for name, entry in named_entries(getattr(stack, field))}
             for field in (FIELDS[section] for section in PODS)
         }

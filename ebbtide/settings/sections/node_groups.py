@@ -65,6 +65,10 @@ they are slow to leave, and spot nodes last, since such pods may not tolerate th
 flexible and GPU groups need no order, and least waste decides.
 """
 
+_BEFORE_ITS_FALLBACK = 300
+"""Added to a spot group that is some pool's first choice: above every flexible and GPU group, whatever its `priority`.
+"""
+
 DiskSize: TypeAlias = Annotated[int, Strict(), Field(ge=LEAST_DISK, le=MOST_DISK)]
 Priority: TypeAlias = Annotated[int, Strict(), Field(ge=0, le=MOST_PRIORITY)]
 
@@ -173,6 +177,9 @@ class NodeGroupSettings(Settings):
     for_any_pod: ClassVar[bool] = True
     """False for nodes that only pods with this `nodeGroup` use."""
 
+    has_fallback: ClassVar[bool] = False
+    """True for spot nodes that are the first choice of a pool with a fallback."""
+
     @property
     def existing(self) -> bool:
         """True for nodes of an existing cluster (`ebbtide.settings.capacity.node_sets`)."""
@@ -213,8 +220,19 @@ class NodeGroupSettings(Settings):
 
     @property
     def growth_priority(self) -> int:
-        """Return the kind's priority, then the file's `priority`. The autoscaler takes the highest."""
-        return _FIRST_TO_GROW[self.kind] + self.priority
+        """Return the kind's priority, then the file's `priority`. The autoscaler takes the highest.
+
+        A spot group grows before the fallback of its pools.
+        """
+        return _FIRST_TO_GROW[self.kind] + self.priority + (_BEFORE_ITS_FALLBACK if self.has_fallback else 0)
+
+    def with_fallback(self) -> "NodeGroupSettings":
+        """Return the group as the first choice of a pool that has a fallback."""
+        return _FirstChoice.model_construct(None, **dict(self))
+
+
+class _FirstChoice(NodeGroupSettings):
+    has_fallback: ClassVar[bool] = True
 
 
 def shape_name(group: str, kind: InstanceType) -> str:
