@@ -22,6 +22,7 @@ from datetime import timedelta
 
 from components.aws.node_shape import name_stem
 from ebbtide.kube.autoscaler import DELAY_AFTER_ADD, EXPANDER, UNREMOVABLE_RECHECK
+from ebbtide.settings.capacity.shapes_of_group import parts_of
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.text.durations import go_text
@@ -121,7 +122,8 @@ def priorities(groups: Mapping[str, NodeGroupSettings], zones: Sequence[str]) ->
     """Return the ConfigMap's text, highest first. The numbers are YAML keys and must stay unquoted."""
     patterns: dict[int, list[str]] = {}
     for name, group in groups.items():
-        patterns.setdefault(group.growth_priority, []).append(pattern(name_stem(name, group.kind), zones))
+        stems = [name_stem(part, group.kind) for part in parts_of(name, group)]
+        patterns.setdefault(group.growth_priority, []).extend(pattern(stem, zones) for stem in stems)
     lines: list[str] = []
     for priority, matching in sorted(patterns.items(), reverse=True):
         lines += [f"{priority}:", *(f"  - '{name_pattern}'" for name_pattern in matching)]
@@ -129,5 +131,5 @@ def priorities(groups: Mapping[str, NodeGroupSettings], zones: Sequence[str]) ->
 
 
 def pattern(stem: str, zones: Sequence[str]) -> str:
-    """Return a pattern for one group's Auto Scaling groups in all zones. Names need no escaping."""
+    """Return a pattern for one managed group's Auto Scaling groups in all zones. Names need no escaping."""
     return f"^eks-{stem}-[{''.join(zone[-1] for zone in zones)}]-{_ADDED_BY_PROVIDER}-{_ADDED_BY_EKS}$"

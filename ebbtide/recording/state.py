@@ -11,7 +11,7 @@ from ebbtide.recording.drainable import AutoscalerRules, covers
 from ebbtide.recording.pods import Pods, adopted_pods, pods_of
 from ebbtide.recording.resources import Resource, kind_of, name_of, namespace_of
 from ebbtide.recording.values import mappings, selects, texts, value_at, whole_number, words
-from ebbtide.settings.capacity.placement import home_of, offered, smallest_node
+from ebbtide.settings.capacity.placement import architecture, home_of, node_of, offered, smallest_node
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.adopted import adopted_budget
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
@@ -252,11 +252,11 @@ def _group(resource: Resource, of_file: NodeGroupSettings | None) -> GroupInZone
     reserved = Reserved() if of_file is None else of_file.reserved
     try:
         if of_file is not None and of_file.instance_types == names:
-            kinds = of_file.largest_types
+            room, arch = node_of(of_file), architecture(of_file).value
         else:
             kinds = tuple(map(instance_type, names))
-        room = offered(smallest_node(kinds), reserved) if kinds else None
-        arch = kinds[0].arch if kinds else ""
+            room = offered(smallest_node(kinds), reserved) if kinds else None
+            arch = kinds[0].arch if kinds else ""
     except UnknownInstanceType:
         room, arch = None, ""
     return GroupInZone(
