@@ -97,7 +97,7 @@ def _pause_after_a_failed_launch(settings: StackSettings) -> dict[str, str]:
     """
     first_choices = {pool.node_group for pool in settings.workers.values() if pool.fallback}
     groups = [
-        len({kind.shape for kind in group.types}) * len(settings.cluster.zones)
+        len(parts_of(name, group)) * len(settings.cluster.zones)
         for name, group in settings.autoscaled_groups.items()
         if name in first_choices
     ]

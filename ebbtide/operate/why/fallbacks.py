@@ -5,6 +5,7 @@ Deployment. The cluster autoscaler's status names the groups that it does not gr
 writes Events on pending pods instead.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ from ebbtide.text.counts import several
 from ebbtide.text.one_line import collapsed
 from ebbtide.vocabulary.controller_config import PoolPolicy
 from ebbtide.vocabulary.labels import NODE_GROUP, WORKLOAD
+
+_SHAPE, _ZONE = "(-[0-9]+x[0-9]+x[0-9]+)?", "[a-z0-9]"
+_ADDED_TO_NAME = "[0-9a-f]{26}-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"  # by the provider and by EKS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +75,14 @@ def fallback_lines(facts: FallbackFacts) -> list[str]:
 
 
 def _paused(facts: FallbackFacts) -> list[Document]:
-    prefix = f"eks-{name_stem(facts.first, NodeKind.SPOT)}-"
+    """Return the Auto Scaling groups of the first choice, one for each shape and zone, that have failed to grow."""
+    ours = re.compile(f"eks-{name_stem(facts.first, NodeKind.SPOT)}{_SHAPE}-{_ZONE}-{_ADDED_TO_NAME}")
     groups = rows_at(parsed_status(facts.autoscaler_status), "nodeGroups")
-    ours = [group for group in groups if str(group.get("name")).startswith(prefix)]
-    return [group for group in ours if at(group, "scaleUp", "status") == "Backoff"]
+    return [
+        group
+        for group in groups
+        if at(group, "scaleUp", "status") == "Backoff" and ours.fullmatch(str(group.get("name")))
+    ]
 
 
 def _paused_text(group: Document) -> str:
