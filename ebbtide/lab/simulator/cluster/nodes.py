@@ -52,15 +52,19 @@ class Machines:
         self.counts[group.name] += 1
         if self.capacity is not None and self.capacity.covers(group.name):
             self._state.uncertain[node.name] = node
-            back_at = self.capacity.back_at(group.name, node.zone, now)
-            if back_at > now:
+            if not self.has_capacity(group, node.zone):
                 node.lacking = True
                 self._lacking[group.name] += 1
-                self._timeline.at(back_at, lambda: self._retry(node))
+                self._timeline.at(self.capacity.back_at(group.name, node.zone, now), lambda: self._retry(node))
                 self._changed()
                 return node
         self._boot(node, boot_s)
         return node
+
+    def has_capacity(self, group: GroupModel, zone: str) -> bool:
+        """True if a launch in this zone makes a machine now."""
+        now = self._timeline.now
+        return self.capacity is None or self.capacity.back_at(group.name, zone, now) <= now
 
     def _retry(self, node: Node) -> None:
         """An Auto Scaling group repeats a launch until its desired number of machines exists."""
