@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ebbtide.kube.taints import Taint, Toleration
+from ebbtide.lab.simulator.cluster.capacity import SpotCapacity
 from ebbtide.vocabulary.labels import NODE_GROUP
 
 
@@ -85,6 +86,7 @@ class Accidents:
     image_pull_s: float = 0.0  # the extra start-up time of a workload's first pod on a node
     interruptions_per_hour: Mapping[str, float] = field(default_factory=dict[str, float])  # per node, by group
     missed_notices: float = 0.0  # the share of interruptions without notice
+    capacity: SpotCapacity | None = None  # None: every launch has capacity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
