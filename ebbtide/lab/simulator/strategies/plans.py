@@ -7,6 +7,7 @@ cluster autoscaler.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypedDict
 
 from ebbtide.kube.autoscaler import DELAY_AFTER_ADD, EXPANDER, THRESHOLD, UNREMOVABLE_RECHECK, unneeded_time
 from ebbtide.kube.taints import GPU_TAINT, gpu_tolerations
@@ -437,6 +438,20 @@ def _ray_worker(name: str, group: RayGroup, topology: Topology, flags: Flags, gr
     return replace(model, pdb_max_unavailable=group.max, safe_to_evict=False) if group.spot else model
 
 
+class _Nodes(TypedDict):
+    """Fields of a workload's model."""
+
+    node_selector: Mapping[str, str]
+    one_of: frozenset[str] | None
+
+
+def _nodes_of(spec: GroupPodSettings, topology: Topology) -> _Nodes:
+    if isinstance(spec, WorkerSettings) and spec.fallback:
+        labels = [topology.of_group(group)[NODE_GROUP] for group in topology.settings.groups_of(spec)]
+        return {"node_selector": {}, "one_of": frozenset(labels)}
+    return {"node_selector": topology.of_group(spec.node_group), "one_of": None}
+
+
 def _worker_pod(name: str, spec: GroupPodSettings, topology: Topology, flags: Flags, grace_s: float) -> WorkloadModel:
     size = pod_size(spec)
     return WorkloadModel(
@@ -445,7 +460,7 @@ def _worker_pod(name: str, spec: GroupPodSettings, topology: Topology, flags: Fl
         cpu_m=size.cpu,
         memory_mib=size.memory,
         gpu=size.gpu,
-        node_selector=topology.of_group(spec.node_group),
+        **_nodes_of(spec, topology),
         tolerations=_TOLERATES_GPUS if size.gpu else (),
         pdb_max_unavailable=None if flags.job_pods else 0,
         do_not_disrupt=flags.job_pods,
