@@ -4,11 +4,12 @@ An autoscaled group has no single price, so there are three. `usd_always` is the
 the nodes that they need (`ebbtide.preview.cost.always`); a Karpenter node is of the cheapest type that holds its pods.
 `usd_at_min`, with each group at its `min`, is kept for one release. A month is 730 hours, as AWS counts it. If a group
 may get one of several instance types, the most expensive counts, since AWS or Karpenter chooses; a Karpenter group has
-a note with the range. Of a spot group with several sizes each size has its share of `min` and `max`. A plan covers only a group's `min`; further nodes are on demand (`ebbtide.prices.rates`). Spot
-groups always have the typical spot price, since no plan covers them. The nodes' disks are one line: a disk is billed as
-long as its node exists. Further lines are the same at any size: the EKS control plane, NAT gateways with their
-addresses, interface endpoints, the key of the cluster's secrets, the queues' volume or ElastiCache nodes, and the disks
-of stateful services, which are billed by size.
+a note with the range. Of a spot group with several sizes each size has its share of `min` and `max`. A plan covers only
+a group's `min`; further nodes are on demand (`ebbtide.prices.rates`). Spot groups always have the typical spot price,
+since no plan covers them. The nodes' disks are one line: a disk is billed as long as its node exists. Further lines are
+the same at any size: the EKS control plane, NAT gateways with their addresses, interface endpoints, the key of the
+cluster's secrets, the queues' volume or ElastiCache nodes, and the disks of stateful services, which are billed by
+size.
 
 Left out because they depend on use: data through the NAT gateway and between zones, logs, and volumes that the
 customer's own objects claim. Load balancers and snapshots have no price in the tables; `not_in_figures` lists the

@@ -131,7 +131,7 @@ def _gpus_are_on_gpu_groups(parsed: ParsedSections) -> Iterator[Finding]:
 def _names_of_parts_are_free(parsed: ParsedSections) -> Iterator[Finding]:
     groups = parsed.stack.node_groups
     parts = {part: name for name, group in groups.items() if has_parts(group) for part in parts_of(name, group)}
-    for name in parts.keys() & groups.keys():
+    for name in sorted(parts.keys() & groups.keys()):
         yield Finding(
             code="node-group.name-of-part",
             at=(GROUPS, name),
@@ -293,13 +293,15 @@ def _redis_fits(parsed: ParsedSections) -> Iterator[Finding]:
 
 
 def _must_fit(parsed: ParsedSections, at: Location, size: PodSize, kinds: Sequence[NodeKind]) -> Iterator[Finding]:
+    groups = parsed.stack.node_groups.values()
     offers = [node_of(group) for group in _for_any_pod(parsed.stack.node_groups).values() if group.kind in kinds]
     kind = " or ".join(kinds)
+    others = " without GPUs" if any(group.gpus_on_spot and group.kind in kinds for group in groups) else ""
     if not offers:
         yield Finding(
             code="node-group.missing",
             at=at,
-            wanted=f"a node group of kind {kind} for it",
+            wanted=f"a node group of kind {kind}{others} for it",
             found="none",
             example=f"{GROUPS}: {{ {kinds[0]}: {{ max: 8 }} }}",
         )
