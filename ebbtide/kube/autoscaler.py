@@ -28,3 +28,8 @@ Chosen by replays of public traces on held-out weeks: docs/evidence/defaults.md.
 
 Fixed groups set neither option: the autoscaler's careful defaults apply, below half utilization for ten minutes.
 """
+
+
+def unneeded_time(kind: NodeKind, *, gpus: bool) -> timedelta | None:
+    """Return the time of a group; None for fixed groups. Spot nodes with GPUs wait as long as other GPU nodes."""
+    return UNNEEDED.get(NodeKind.GPU if gpus else kind)

@@ -128,7 +128,7 @@ def _node_usd(group: NodeGroupSettings, region: str) -> float:
     """
     prices = _usd_by_type(group, region)
     if group.by_karpenter:
-        return min(prices[: len(group.largest_types)])
+        return min(prices[: len(group.types_to_fit)])
     return max(prices) if group.kind is NodeKind.SPOT else prices[0]
 
 

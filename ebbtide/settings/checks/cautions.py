@@ -455,7 +455,7 @@ def _homes(settings: StackSettings, pod: PodSettings) -> Iterator[NodeGroupSetti
         if isinstance(pod, WorkloadSettings):
             if takes(group, pod):
                 yield group
-        elif isinstance(pod, WorkerSettings) and name == pod.node_group:
+        elif isinstance(pod, WorkerSettings) and name in settings.groups_of(pod):
             yield group
 
 

@@ -7,7 +7,17 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.settings.checks import accounts, adopted, checkpoints, entrances, image_names, nodes, secrets, services
+from ebbtide.settings.checks import (
+    accounts,
+    adopted,
+    checkpoints,
+    entrances,
+    fallbacks,
+    image_names,
+    nodes,
+    secrets,
+    services,
+)
 from ebbtide.settings.checks.parsed import CheckRule, ParsedSections
 from ebbtide.settings.file.document import REGION
 from ebbtide.settings.file.entries import named_entries, pod_entries
@@ -303,6 +313,7 @@ RULES: tuple[CheckRule, ...] = (
     CheckRule((WORKERS, GROUPS), _no_long_jobs_on_spot),
     CheckRule((JOBS, CRON_JOBS, GROUPS), _no_long_runs_on_spot),
     *checkpoints.RULES,
+    *fallbacks.RULES,
     *adopted.RULES,
     CheckRule((), _names_of_the_workers_namespace_differ),
     CheckRule((HOURS,), _overnight_work_has_its_pool),

@@ -8,7 +8,7 @@ cluster autoscaler.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ebbtide.kube.autoscaler import DELAY_AFTER_ADD, EXPANDER, THRESHOLD, UNNEEDED, UNREMOVABLE_RECHECK
+from ebbtide.kube.autoscaler import DELAY_AFTER_ADD, EXPANDER, THRESHOLD, UNREMOVABLE_RECHECK, unneeded_time
 from ebbtide.kube.taints import GPU_TAINT, gpu_tolerations
 from ebbtide.lab.simulator.billing import GroupRates
 from ebbtide.lab.simulator.cluster.karpenter import NodePoolModel
@@ -69,7 +69,7 @@ FLAGS = AutoscalerFlags(
     skip_nodes_with_local_storage=False,
     skip_nodes_with_system_pods=False,
 )
-"""Ebbtide's flags of the cluster autoscaler. `UNNEEDED` and `THRESHOLD` are set for each group."""
+"""Ebbtide's flags of the cluster autoscaler. `unneeded_time` and `THRESHOLD` are set for each group."""
 
 _TOLERATES_GPUS = gpu_tolerations(GPU_RESOURCE)
 
@@ -218,7 +218,7 @@ def _all_fit(settings: StackSettings, group: str, kind: NodeKind, shape: GroupMo
 def group_model(name: str, group: NodeGroupSettings, zones: tuple[str, ...]) -> GroupModel:
     capacity = offered(usable(group.types[0]), group.reserved)
     ours = not group.existing  # Ebbtide taints its GPU nodes and sets the autoscaler's options of each group
-    unneeded = UNNEEDED.get(group.kind) if ours else None
+    unneeded = unneeded_time(group.kind, gpus=group.has_gpus) if ours else None
     return GroupModel(
         name=name,
         min=group.min,
