@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ebbtide.lab.simulator.billing import open_spans
+from ebbtide.lab.simulator.cluster.model import GroupModel
 from ebbtide.lab.simulator.results import Strategy, StrategyResult
 from ebbtide.lab.simulator.setup import ReplaySetup
 from ebbtide.lab.simulator.strategies.bound import zero_wait_bound
@@ -99,12 +100,31 @@ class StrategyResults:
         return StrategyRun(
             strategy=strategy,
             setup=setup,
-            plan=plan_of(topology, definition.flags),
+            plan=_in_zones(plan_of(topology, definition.flags), setup),
             config=definition.budgets(setup.config),
             world=world_setup_of(setup, strategy),
             result_of=self.of,
             progress=self._progress,
         )
+
+
+def _in_zones(plan: ClusterPlan, setup: ReplaySetup) -> ClusterPlan:
+    """The plan with the zones of groups whose capacity is modelled."""
+    if setup.accidents is None or (capacity := setup.accidents.capacity) is None:
+        return plan
+    zones = {name: tuple(spans) for name, spans in capacity.without.items()}
+
+    def zoned(shape: GroupModel) -> GroupModel:
+        return replace(shape, zones=zones.get(shape.name, shape.zones))
+
+    return replace(
+        plan,
+        groups=tuple(map(zoned, plan.groups)),
+        node_pools=tuple(
+            replace(pool, types=tuple(replace(kind, shape=zoned(kind.shape)) for kind in pool.types))
+            for pool in plan.node_pools
+        ),
+    )
 
 
 def other_provisioner(settings: StackSettings) -> Strategy | None:
