@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from ebbtide.provisioning_labels import NodeKind
-<<<<<<< HEAD
+from ebbtide.settings.capacity.placement import home_kind
 from ebbtide.settings.checks import (
     accounts,
     adopted,
@@ -19,10 +19,6 @@ from ebbtide.settings.checks import (
     secrets,
     services,
 )
-=======
-from ebbtide.settings.capacity.placement import home_kind
-from ebbtide.settings.checks import accounts, adopted, checkpoints, entrances, image_names, nodes, secrets, services
->>>>>>> groups
 from ebbtide.settings.checks.parsed import CheckRule, ParsedSections
 from ebbtide.settings.file.document import REGION
 from ebbtide.settings.file.entries import named_entries, pod_entries

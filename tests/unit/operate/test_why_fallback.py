@@ -11,7 +11,7 @@ from controllers.adapters.kube_api import ApiError, KubeApi
 from ebbtide.operate.why.node import NodeFacts, explain_node
 from ebbtide.operate.why.pools_and_budgets import explain_pool
 from ebbtide.provisioning_labels import NodeKind
-from tests.builders.components import controller_config, pool_policy
+from tests.builders.components import controller_config
 from tests.unit.operate.raw_objects import NOW, node, pod
 
 WORKERS = "/api/v1/namespaces/ebbtide-workers/pods"
@@ -72,7 +72,7 @@ def told(answers: Mapping[str, Any], affinity: Mapping[str, Any] = AFFINITY) -> 
     """The lines about the fallback: those behind the pool's rules."""
     deployment = {"spec": {"replicas": 3, "template": {"spec": {"affinity": affinity}}}}
     cluster = Cluster({DEPLOYMENT: deployment, **answers})
-    lines = explain_pool(cast("KubeApi", cluster), controller_config(pool_policy()), "train", {})
+    lines = explain_pool(cast("KubeApi", cluster), controller_config(), "train", {})
     rules = next(number for number, line in enumerate(lines) if line.startswith("Its rules"))
     return lines[rules + 1 :]
 
@@ -80,10 +80,8 @@ def told(answers: Mapping[str, Any], affinity: Mapping[str, Any] = AFFINITY) -> 
 def test_a_pool_with_a_fallback_tells_where_its_workers_run_and_that_none_moves_back() -> None:
     found = told({WORKERS: on("a", "b", None, "gone"), NODES: nodes(a="gpu_spot", b="gpu")})
 
-    assert found == [
-        "Its workers: 1 on gpu-spot, 1 on gpu, 1 without a node, 1 on nodes of an unknown group. "
-        "Workers start on gpu-spot first, else on gpu; none moves back."
-    ]
+    workers = "1 on gpu-spot, 1 on gpu, 1 without a node, 1 on nodes of an unknown group"
+    assert found == [f"Its workers: {workers}. Workers start on gpu-spot first, else on gpu; none moves back."]
 
 
 @pytest.mark.parametrize("affinity", [{}, {"nodeAffinity": {}}])
@@ -100,7 +98,7 @@ def test_the_autoscaler_says_which_groups_of_spot_nodes_pause_and_why() -> None:
         (in_aws("gpu", kind=NodeKind.GPU), "Backoff"),
     ]
 
-    (_, why) = told({WORKERS: [], STATUS: status(*paused)})
+    (_, why) = told({WORKERS: [], NODES: [], STATUS: status(*paused)})
 
     assert why == (
         "After a failed launch the autoscaler does not grow 2 Auto Scaling groups of gpu-spot now: "
