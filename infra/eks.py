@@ -22,6 +22,7 @@ from components.cluster.gpu_daemons import DevicePlugin, GpuExporter
 from components.context import StackContext
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.capacity.pods import serving_needs
+from ebbtide.settings.capacity.shapes_of_group import parts_of
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.monitoring import PrometheusKind
 from ebbtide.settings.sections.network import Nat
@@ -113,27 +114,28 @@ class _Eks:
         zones = self.settings.cluster.zones
         return tuple(
             NodeGroup(
-                f"{name}-{zone}",
+                f"{part}-{zone}",
                 NodeGroupArgs(
                     stack=self.stack,
-                    group=name,
+                    group=part,
                     kind=group.kind,
                     zone=zone,
                     cluster_name=cluster.name,
                     node_role_arn=cluster.node_role_arn,
                     subnet_id=network.private_subnet_ids[zone],
                     version=self.settings.cluster.version,
-                    instance_types=group.instance_types,
-                    ami_type=ami_type(group),
+                    instance_types=managed.instance_types,
+                    ami_type=ami_type(managed),
                     size=size,
-                    shape=node_shape(name, group),
+                    shape=node_shape(name, managed),
                     tags=group_tags(name, group, self.settings),
                     node_tags=node_tags(name, group, self.settings),
                 ),
                 pulumi.ResourceOptions(providers=[aws], depends_on=[network, cluster]),
             )
             for name, group in self.settings.autoscaled_groups.items()
-            for zone, size in ranges(group, zones).items()
+            for part, managed in parts_of(name, group).items()
+            for zone, size in ranges(managed, zones).items()
         )
 
     def _inside(
@@ -152,11 +154,12 @@ class _Eks:
             pulumi.ResourceOptions(providers=inside, depends_on=[add_ons]),
         )
         parts: list[pulumi.Resource] = [*nodes, add_ons, autoscaler]
-        if any(group.kind is NodeKind.GPU for group in settings.node_groups.values()):
+        kinds_with_gpus = {group.kind for group in settings.node_groups.values() if group.has_gpus}
+        if kinds_with_gpus:
             options = pulumi.ResourceOptions(providers=inside, depends_on=[*nodes])
             parts.append(DevicePlugin("device-plugin", self.stack, options))
             if settings.monitoring.prometheus is PrometheusKind.BUNDLED:
-                GpuExporter("gpu-exporter", self.stack, options)
+                GpuExporter("gpu-exporter", self.stack, options, on_spot=NodeKind.SPOT in kinds_with_gpus)
         return parts
 
     def _karpenter(

@@ -14,6 +14,7 @@ from ebbtide.settings.capacity.placement import takes
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.pods.aws import AwsRights
 from ebbtide.settings.sections.pods.pod import PodSettings
+from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
 
 
@@ -88,10 +89,13 @@ class Site:
         return following(options, role)
 
     def nodes_of(self, pod: PodSettings) -> NodeRequirement | None:
-        """Require nodes whose GPUs have the memory that a pod requests.
+        """Require the two groups of a pool with a fallback, or nodes whose GPUs have the memory that a pod requests.
 
-        Pools and jobs of a stack on EKS need no requirement: they select one node group, whose memory `check` compares.
+        Other pools and jobs of a stack on EKS need no requirement: they select one node group, whose memory `check`
+        compares.
         """
+        if isinstance(pod, WorkerSettings) and pod.fallback:
+            return one_of_groups(self.settings.groups_of(pod))
         if pod.gpu.memory is None:
             return None
         if not self.on_eks:

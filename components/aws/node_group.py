@@ -38,7 +38,7 @@ _TAGGED = ("instance", "volume", "network-interface")
 @dataclass(frozen=True, kw_only=True)
 class NodeGroupArgs:
     stack: StackContext
-    group: str  # the name in the stack file
+    group: str  # the name of the managed group without its zone (`ebbtide.settings.capacity.shapes_of_group`)
     kind: NodeKind
     zone: str
     cluster_name: pulumi.Input[str]

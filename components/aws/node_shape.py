@@ -21,11 +21,12 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ebbtide.kube.autoscaler import THRESHOLD, UNNEEDED
+from ebbtide.kube.autoscaler import THRESHOLD, unneeded_time
 from ebbtide.kube.taints import GPU_TAINT, Taint
 from ebbtide.prices import InstanceType
 from ebbtide.provisioning_labels import ARCH, NodeKind
 from ebbtide.settings.capacity.placement import room_on_disk
+from ebbtide.settings.capacity.shapes_of_group import split
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.text.durations import go_text
 from ebbtide.vocabulary.labels import GPU_RESOURCE, NODE_GROUP, NODE_KIND
@@ -77,23 +78,33 @@ class NodeTemplate:
 
 
 def node_shape(name: str, group: NodeGroupSettings) -> NodeTemplate:
-    """Return the shape of the group `name`. Its instance types have one shape, or Karpenter's largest come first."""
+    """Return the shape of the nodes with the label `name`, the group's name in the stack file.
+
+    The instance types have one shape (`parts_of`), or Karpenter provides them.
+    """
     first = group.types[0]
     plain = NodeTemplate(
         labels={NODE_GROUP: name, NODE_KIND: group.kind.value},
-        max_pods=min(kind.max_pods for kind in group.largest_types),
+        max_pods=min(kind.max_pods for kind in group.types_to_fit),
         disk_gib=group.disk_size,
-        options=group_options(group.kind),
+        options=group_options(group.kind, gpus=group.has_gpus),
         described=None if group.shape is None else first,
     )
     if first.gpu == 0:
         return plain
     return replace(
         plain,
-        labels={**plain.labels, ACCELERATOR: first.gpu_model.lower().replace(" ", "-")},
+        labels={**plain.labels, ACCELERATOR: _gpu_model(group).lower().replace(" ", "-")},
         taints=(GPU_TAINT,),
-        gpus=first.gpu,
+        gpus=min(kind.gpu for kind in group.types_to_fit),
     )
+
+
+def _gpu_model(group: NodeGroupSettings) -> str:
+    """Return the model with the least memory on spot nodes, which may be of any; otherwise that of the first type."""
+    if not group.gpus_on_spot:
+        return group.types[0].gpu_model
+    return min((kind.gpu_memory_mib, kind.gpu_model) for kind in group.types)[1]
 
 
 def ami_type(group: NodeGroupSettings) -> str:
@@ -107,12 +118,6 @@ def ami_type(group: NodeGroupSettings) -> str:
 class NodeRange:
     min: int
     max: int
-
-
-def split(total: int, zones: Sequence[str]) -> dict[str, int]:
-    """Share a number of nodes over the zones as evenly as possible; the first zones get the remainder."""
-    share, left_over = divmod(total, len(zones))
-    return {zone: share + (index < left_over) for index, zone in enumerate(zones)}
 
 
 def ranges(group: NodeGroupSettings, zones: Sequence[str]) -> dict[str, NodeRange]:
@@ -159,10 +164,11 @@ def user_data(max_pods: int) -> str:
     return b64encode(_USER_DATA.format(max_pods=max_pods).encode()).decode()
 
 
-def group_options(kind: NodeKind) -> dict[str, str]:
+def group_options(kind: NodeKind, *, gpus: bool) -> dict[str, str]:
     """Return the options that the autoscaler reads from tags of the group. Without a tag its flags apply."""
-    if kind not in UNNEEDED:
+    unneeded = unneeded_time(kind, gpus=gpus)
+    if unneeded is None:
         return {}
     threshold = f"{THRESHOLD:g}"
-    options = {"scaledownunneededtime": go_text(UNNEEDED[kind]), "scaledownutilizationthreshold": threshold}
-    return options | {"scaledowngpuutilizationthreshold": threshold} if kind is NodeKind.GPU else options
+    options = {"scaledownunneededtime": go_text(unneeded), "scaledownutilizationthreshold": threshold}
+    return options | {"scaledowngpuutilizationthreshold": threshold} if gpus else options

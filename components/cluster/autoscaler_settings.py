@@ -21,7 +21,9 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from components.aws.node_shape import name_stem
-from ebbtide.kube.autoscaler import DELAY_AFTER_ADD, EXPANDER, UNREMOVABLE_RECHECK
+from ebbtide.kube.autoscaler import DELAY_AFTER_ADD, EXPANDER, UNREMOVABLE_RECHECK, USUAL_BACKOFF
+from ebbtide.settings.capacity.fallbacks import first_backoff
+from ebbtide.settings.capacity.shapes_of_group import parts_of
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.text.durations import go_text
@@ -75,7 +77,14 @@ def autoscaler_flags(settings: StackSettings) -> dict[str, str]:
         # A group whose minimum was raised gets its nodes without waiting for a pod.
         "enforce-node-group-min-size": "true",
         "v": "2",
+        # The fallback of a pool grows only if all groups of its spot group pause at a time.
+        **_pause_after_a_failed_launch(settings),
     }
+
+
+def _pause_after_a_failed_launch(settings: StackSettings) -> dict[str, str]:
+    pause = first_backoff(settings)
+    return {} if pause == USUAL_BACKOFF else {"initial-node-group-backoff-duration": go_text(pause)}
 
 
 def _grace(settings: StackSettings) -> int:
@@ -95,7 +104,8 @@ def priorities(groups: Mapping[str, NodeGroupSettings], zones: Sequence[str]) ->
     """Return the ConfigMap's text, highest first. The numbers are YAML keys and must stay unquoted."""
     patterns: dict[int, list[str]] = {}
     for name, group in groups.items():
-        patterns.setdefault(group.growth_priority, []).append(pattern(name_stem(name, group.kind), zones))
+        stems = [name_stem(part, group.kind) for part in parts_of(name, group)]
+        patterns.setdefault(group.growth_priority, []).extend(pattern(stem, zones) for stem in stems)
     lines: list[str] = []
     for priority, matching in sorted(patterns.items(), reverse=True):
         lines += [f"{priority}:", *(f"  - '{name_pattern}'" for name_pattern in matching)]
@@ -103,5 +113,5 @@ def priorities(groups: Mapping[str, NodeGroupSettings], zones: Sequence[str]) ->
 
 
 def pattern(stem: str, zones: Sequence[str]) -> str:
-    """Return a pattern for one group's Auto Scaling groups in all zones. Names need no escaping."""
+    """Return a pattern for one managed group's Auto Scaling groups in all zones. Names need no escaping."""
     return f"^eks-{stem}-[{''.join(zone[-1] for zone in zones)}]-{_ADDED_BY_PROVIDER}-{_ADDED_BY_EKS}$"

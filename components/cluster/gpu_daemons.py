@@ -28,6 +28,7 @@ from ebbtide.vocabulary.labels import WORKLOAD
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import (
+        AffinityArgsDict,
         ContainerArgsDict,
         NodeSelectorArgsDict,
         NodeSelectorRequirementArgsDict,
@@ -51,14 +52,15 @@ class DevicePlugin(pulumi.ComponentResource):
             "security_context": {"allow_privilege_escalation": False, "capabilities": {"drop": ["ALL"]}},
             "volume_mounts": [{"name": SOCKETS, "mount_path": _PLUGIN_SOCKETS}],
         }
-        expressions: list[NodeSelectorRequirementArgsDict] = [{"key": ACCELERATOR, "operator": "Exists"}]
-        nodes: NodeSelectorArgsDict = {"node_selector_terms": [{"match_expressions": expressions}]}
-        pod: PodSpecArgsDict = {
-            "affinity": {"node_affinity": {"required_during_scheduling_ignored_during_execution": nodes}},
-            "containers": [container],
-        }
+        pod: PodSpecArgsDict = {"affinity": _on_gpu_nodes(), "containers": [container]}
         gpu_daemon(f"{name}-pods", "nvidia-device-plugin", pod, _PLUGIN_SOCKETS, stack, parent=self)
         self.register_outputs({})
+
+
+def _on_gpu_nodes() -> "AffinityArgsDict":
+    expressions: list[NodeSelectorRequirementArgsDict] = [{"key": ACCELERATOR, "operator": "Exists"}]
+    nodes: NodeSelectorArgsDict = {"node_selector_terms": [{"match_expressions": expressions}]}
+    return {"node_affinity": {"required_during_scheduling_ignored_during_execution": nodes}}
 
 
 def gpu_daemon(
@@ -95,9 +97,11 @@ _POD_SOCKETS = "/var/lib/kubelet/pod-resources"
 
 
 class GpuExporter(pulumi.ComponentResource):
-    """One pod per GPU node."""
+    """One pod per GPU node. `on_spot`: the stack has spot nodes with GPUs, whose kind is not `gpu`."""
 
-    def __init__(self, name: str, stack: StackContext, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self, name: str, stack: StackContext, opts: pulumi.ResourceOptions | None = None, *, on_spot: bool = False
+    ) -> None:
         super().__init__("ebbtide:components:GpuExporter", name, None, opts)
         container: ContainerArgsDict = {
             "name": "exporter",
@@ -118,6 +122,11 @@ class GpuExporter(pulumi.ComponentResource):
             },
             "volume_mounts": [{"name": SOCKETS, "mount_path": _POD_SOCKETS, "read_only": True}],
         }
-        pod: PodSpecArgsDict = {"node_selector": nodes_of_kind(NodeKind.GPU), "containers": [container]}
+        # Another selector would restart the exporter on every node, so only stacks that need it have the label's.
+        pod: PodSpecArgsDict = {"containers": [container]}
+        if on_spot:
+            pod["affinity"] = _on_gpu_nodes()
+        else:
+            pod["node_selector"] = nodes_of_kind(NodeKind.GPU)
         gpu_daemon(f"{name}-pods", GPU_EXPORTER.workloads[0], pod, _POD_SOCKETS, stack, parent=self)
         self.register_outputs({})

@@ -17,7 +17,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from ebbtide.monitoring.serving import counts_requests
-from ebbtide.provisioning_labels import WORKER_NAMESPACE, NodeKind
+from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.settings.capacity.pods import serving_needs
 from ebbtide.settings.capacity.process_documents import has_workloads
 from ebbtide.settings.declared import declared_pods
@@ -172,9 +172,9 @@ def bundled_calls(settings: StackSettings) -> BundledCalls | None:
 
 
 def gpu_target(settings: StackSettings) -> ScrapeTarget | None:
-    """Return the exporter on EKS with a GPU group. Existing clusters may have one already, and two would conflict."""
+    """Return the exporter if nodes on EKS have GPUs. Existing clusters may have one already, and two would conflict."""
     groups = () if settings.cluster.context is not None else settings.node_groups.values()
-    return GPU_EXPORTER if any(group.kind is NodeKind.GPU for group in groups) else None
+    return GPU_EXPORTER if any(group.has_gpus for group in groups) else None
 
 
 def reached(settings: StackSettings, targets: tuple[ScrapeTarget, ...]) -> Iterator[Reached]:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.apps.v1 import DeploymentStrategyArgsDict
     from pulumi_kubernetes.core.v1 import (
         AffinityArgsDict,
+        NodeSelectorTermArgsDict,
         PodSecurityContextArgsDict,
         PodSpecArgsDict,
         ResourceRequirementsArgsDict,
@@ -56,6 +57,9 @@ OLD_POD_FIRST: "DeploymentStrategyArgsDict" = {
 }
 """Strategy of Deployments on fixed nodes. These are few and full, so a rollout with a surge pod may never end."""
 
+OS = "kubernetes.io/os"
+"""Label of every node. All nodes of a stack have the same value."""
+
 CLOSED_BUDGET = 0
 """Budgets are created closed, except those of spot nodes. The controller opens the budgets of flexible workloads and of
 pools with checkpoints."""
@@ -65,6 +69,7 @@ OPEN_TO_ALL = "100%"
 
 USER = 1000  # a number, because the kubelet cannot prove that a named user is not root
 OWN_KIND_WEIGHT = 50
+FIRST_GROUP_WEIGHT = 100  # the highest that Kubernetes allows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,12 +136,34 @@ def affinity(category: Category) -> "AffinityArgsDict":
     }
 
 
-def spread(identity: PodIdentity, *, revision_label: str) -> "list[TopologySpreadConstraintArgsDict]":
-    """Return a soft spread over hosts and zones. `revision_label` limits it to the pods of one rollout."""
+def first_choice(group: str) -> "AffinityArgsDict":
+    """Return a preference for nodes of a group, for pods that may use a second one.
+
+    The provisioner chooses the group of a new node by its own order; the scheduler among existing nodes by this.
+    """
+    in_group: NodeSelectorTermArgsDict = {
+        "match_expressions": [{"key": NODE_GROUP, "operator": "In", "values": [group]}]
+    }
+    return {
+        "node_affinity": {
+            "preferred_during_scheduling_ignored_during_execution": [
+                {"weight": FIRST_GROUP_WEIGHT, "preference": in_group}
+            ]
+        }
+    }
+
+
+def spread(
+    identity: PodIdentity, *, revision_label: str, same: str = NODE_GROUP
+) -> "list[TopologySpreadConstraintArgsDict]":
+    """Return a soft spread over hosts and zones. `revision_label` limits it to the pods of one rollout.
+
+    `same` is a label that all candidate nodes of a worker have with the same value.
+    """
     if identity.category is Category.WORKER:
-        # All candidate nodes are in one node group, so this constraint has no effect. Without any constraint, the
-        # scheduler's defaults would spread the pods over hosts.
-        return [_soft_constraint(NODE_GROUP, identity, [])]
+        # This constraint has no effect. Without any constraint, the scheduler's defaults would spread the pods over
+        # hosts.
+        return [_soft_constraint(same, identity, [])]
     return [_soft_constraint(key, identity, [revision_label]) for key in (HOST, ZONE)]
 
 

@@ -10,13 +10,16 @@ Decisions:
 - **No `safe-to-evict` annotation.** The budget already stops the cluster autoscaler and, unlike the annotation, all
   other drains too; it is one object, which an operator can open for maintenance without restarting the pods. Workers on
   spot nodes whose jobs must be saved are the exception: their budget is open, for the drain before AWS takes a node.
+- **A fallback** is a second node group for pods that get no spot node. A node selector has one value, so a required
+  node affinity names both groups. The trap: the spread over `ebbtide.dev/node-group`, which has no effect in one group,
+  would share the workers between the two.
 - **One process namespace per pod.** The kernel drops a SIGTERM that reaches PID 1 before its handler exists, and a pod
   stopped during its imports would hold its node for the entire grace period. In a shared namespace the worker is not
   PID 1, and still receives the signal itself, since no shell is in between.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypedDict, cast
 
 import pulumi
 from pulumi_kubernetes.apps.v1 import Deployment
@@ -30,9 +33,12 @@ from components.pods.fragment import merged
 from components.pods.ray_driver import DrivenCluster
 from components.pods.redis_access import PASSWORD_ENV, PASSWORD_KEY, PUBLIC, RedisAuthority, from_secret, url_key
 from components.pods.rules import (
+    OS,
     NodeRequirement,
     PodIdentity,
     affinity,
+    first_choice,
+    nodes_of_architecture,
     nodes_of_group,
     pod_security,
     priority,
@@ -52,10 +58,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pulumi_kubernetes.core.v1 import (
+        AffinityArgsDict,
         ContainerArgsDict,
         EnvVarArgsDict,
         PodSpecArgsDict,
         PodTemplateSpecArgsDict,
+        TopologySpreadConstraintArgsDict,
         VolumeArgsDict,
         VolumeMountArgsDict,
     )
@@ -70,7 +78,7 @@ class WorkerPoolArgs:
     redis_authority: RedisAuthority = PUBLIC
     drives: DrivenCluster | None = None  # the Ray cluster that the pool's jobs use
     stopped_together: bool = False  # when a node is lost: see `StackSettings.stopped_together`
-    nodes: NodeRequirement | None = None  # for the pods' GPUs, in addition to the node selector
+    nodes: NodeRequirement | None = None  # in addition to the node selector: GPU memory, or the groups of a fallback
 
 
 class WorkerPool(pulumi.ComponentResource):
@@ -150,6 +158,29 @@ def _with_claim(
     return {**container, "volume_mounts": [*mounts, mount]}, {"volumes": [*volumes.get("volumes", ()), volume]}
 
 
+class _Placement(TypedDict):
+    """Fields of a pod's spec."""
+
+    affinity: "AffinityArgsDict"
+    topology_spread_constraints: "list[TopologySpreadConstraintArgsDict]"
+    node_selector: dict[str, str]
+
+
+def _placement(settings: WorkerSettings, identity: PodIdentity) -> _Placement:
+    """Select the pool's node group. With a fallback, `WorkerPoolArgs.nodes` requires one of the two groups."""
+    if settings.fallback:
+        return {
+            "affinity": {**affinity(Category.WORKER), **first_choice(settings.node_group)},
+            "topology_spread_constraints": spread(identity, revision_label="", same=OS),
+            "node_selector": nodes_of_architecture(settings.arch),
+        }
+    return {
+        "affinity": affinity(Category.WORKER),
+        "topology_spread_constraints": spread(identity, revision_label=""),
+        "node_selector": nodes_of_group(settings.node_group, settings.arch),
+    }
+
+
 def _template(args: WorkerPoolArgs, identity: PodIdentity) -> "PodTemplateSpecArgsDict":
     settings = args.settings if args.drives is None else args.drives.with_room(args.settings)
     container = main_container(settings, WORKER_CONTAINER, command=worker_command(settings), env=_environment(args))
@@ -157,9 +188,7 @@ def _template(args: WorkerPoolArgs, identity: PodIdentity) -> "PodTemplateSpecAr
     if args.drives is not None:
         container, volumes = args.drives.reached_by(container, volumes)
     pod: PodSpecArgsDict = {
-        "affinity": affinity(Category.WORKER),
-        "topology_spread_constraints": spread(identity, revision_label=""),
-        "node_selector": nodes_of_group(settings.node_group, settings.arch),
+        **_placement(settings, identity),
         **priority(settings.priority),
         "tolerations": tolerations(settings.gpu),
         "termination_grace_period_seconds": grace_seconds(settings),

@@ -40,8 +40,10 @@ from ebbtide.lab.report import strategy_table
 from ebbtide.lab.simulator.replay import ReplayError, ReplayOptions
 from ebbtide.lab.simulator.results import DEFAULT_STRATEGIES, Replay, Strategy, Typed, as_json
 from ebbtide.lab.simulator.strategies.table import other_provisioner
+from ebbtide.lab.simulator.trace.spot_capacity import read_spot_capacity
 from ebbtide.lab.simulator.trace.traces import Reading, Trace, TraceError
 from ebbtide.lab.simulator.world.failures import Failures
+from ebbtide.lab.simulator.world.spot_capacity import SYNTHETIC, CapacitySource, RecordedCapacity, SyntheticCapacity
 from ebbtide.prices.tables import ENVIRONMENT
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
 from ebbtide.settings.sections.types import parse_positive_duration
@@ -64,6 +66,7 @@ _STRATEGIES = (
     "May be repeated; default: all but -spot and karpenter-defaults, and of karpenter and managed-groups only the one "
     "that the stack does not use."
 )
+_CAPACITY = "Hours without spot capacity and interruptions, by type and zone; synthetic: drawn from the seed."
 _REPORT = "Write an HTML page; with --service and a .svg name, only the chart of one day."
 _COMPARED = 90  # columns: enough for the figures of two stacks
 _DESCRIBE = "Instead of a replay, describe a trace and the saving that scaling can reach."
@@ -109,6 +112,7 @@ def simulate(
     missed_notices: Annotated[
         float, typer.Option(metavar="SHARE", help="Share of spot interruptions without a notice.")
     ] = 0.0,
+    spot_capacity: Annotated[str | None, typer.Option(metavar="FILE", help=_CAPACITY)] = None,
     image_pull: Annotated[
         timedelta | None,
         typer.Option(parser=duration_option, metavar="60s", help="Additional start time of the first pod on a node."),
@@ -146,6 +150,7 @@ def simulate(
         "--slow-boots": slow_boots,
         "--missed-notices": missed_notices,
         "--image-pull": image_pull,
+        "--spot-capacity": spot_capacity,
         "--suggest": suggest,
         "--from": since,
         "--columns": columns,
@@ -186,6 +191,7 @@ def simulate(
         seed=seed,
         rollouts=not no_rollouts,
         failures=_failures(spot_interruptions, missed_notices, failed_boots, slow_boots, image_pull),
+        spot_capacity=_capacity(spot_capacity),
     )
     if trace is None and (without_pools := stack_of_nights(stacks or [], of_jobs)) is not None:
         show_nights((stacks or [])[0], without_pools, options, report, json_file, full=full)
@@ -220,6 +226,15 @@ def _failures(spot: float, missed: float, failed: float, slow: float, pull: time
         )
     except ValueError as error:
         raise typer.BadParameter(f"--{str(error).replace('_', '-', 1)}") from None
+
+
+def _capacity(text: str | None) -> CapacitySource | None:
+    if text is None:
+        return None
+    try:
+        return SyntheticCapacity() if text == SYNTHETIC else RecordedCapacity(read_spot_capacity(Path(text)))
+    except TraceError as error:
+        fail(error)
 
 
 def _only_described(stacks: Sequence[str], replayed: str | list[str] | None, report: Path | None) -> str | None:

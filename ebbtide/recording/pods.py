@@ -83,6 +83,16 @@ class Pods:
         return texts(self.spec.get("nodeSelector"))
 
     @property
+    def node_terms(self) -> tuple[Mapping[str, Any], ...]:
+        """The terms of the required node affinity, which are alternatives."""
+        path = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+        return mappings(value_at(self.spec, path))
+
+    @property
+    def selects_nodes(self) -> bool:
+        return bool(self.node_selector or self.node_terms)
+
+    @property
     def as_pod(self) -> Mapping[str, Any]:
         """One of the pods as an API object, for the rules that judge a pod."""
         metadata = {"namespace": self.namespace, "labels": self.labels, "annotations": self.annotations}

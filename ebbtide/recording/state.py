@@ -11,7 +11,7 @@ from ebbtide.recording.drainable import AutoscalerRules, covers
 from ebbtide.recording.pods import Pods, adopted_pods, pods_of
 from ebbtide.recording.resources import Resource, kind_of, name_of, namespace_of
 from ebbtide.recording.values import mappings, selects, texts, value_at, whole_number, words
-from ebbtide.settings.capacity.placement import home_of, offered, smallest_node
+from ebbtide.settings.capacity.placement import architecture, home_of, node_of, offered, smallest_node
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.adopted import adopted_budget
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
@@ -179,8 +179,8 @@ class StackState:
         return [group for group in self.groups if _selected(pods, group) and _tolerated(pods, group)]
 
     def pods_on(self, names: Collection[str]) -> list[Pods]:
-        """Pods with a node selector that matches these groups, without DaemonSets."""
-        selecting = [pods for pods in self.covered if pods.node_selector and pods.kind != "DaemonSet"]
+        """Pods that select or require nodes of these groups, without DaemonSets."""
+        selecting = [pods for pods in self.covered if pods.selects_nodes and pods.kind != "DaemonSet"]
         return [pods for pods in selecting if any(group.name in names for group in self.groups_for(pods))]
 
     def moves_at_night(self, pods: Pods) -> bool:
@@ -252,11 +252,11 @@ def _group(resource: Resource, of_file: NodeGroupSettings | None) -> GroupInZone
     reserved = Reserved() if of_file is None else of_file.reserved
     try:
         if of_file is not None and of_file.instance_types == names:
-            kinds = of_file.largest_types
+            room, arch = node_of(of_file), architecture(of_file).value
         else:
             kinds = tuple(map(instance_type, names))
-        room = offered(smallest_node(kinds), reserved) if kinds else None
-        arch = kinds[0].arch if kinds else ""
+            room = offered(smallest_node(kinds), reserved) if kinds else None
+            arch = kinds[0].arch if kinds else ""
     except UnknownInstanceType:
         room, arch = None, ""
     return GroupInZone(
@@ -278,8 +278,7 @@ def _selected(pods: Pods, group: GroupInZone) -> bool:
     selector = {key: value for key, value in pods.node_selector.items() if not key.startswith(_WELL_KNOWN)}
     if not selector.items() <= group.labels.items():
         return False
-    path = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
-    terms = mappings(value_at(pods.spec, path))
+    terms = pods.node_terms
     return not terms or any(selects({"matchExpressions": t.get("matchExpressions")}, group.labels) for t in terms)
 
 

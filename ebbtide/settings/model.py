@@ -118,6 +118,10 @@ class StackSettings(Settings):
         """True if all workers of a node stop together before it is reclaimed: a save fits the two minutes' notice."""
         return pool.must_save and self.on_spot(pool)
 
+    def groups_of(self, pool: WorkerSettings) -> tuple[str, ...]:
+        """Return the node groups of a pool's workers: its own, then its fallback."""
+        return (pool.node_group, pool.fallback) if pool.fallback else (pool.node_group,)
+
     @property
     def budgeted_node_pools(self) -> tuple[str, ...]:
         """Return the names of Karpenter's NodePools whose disruption budgets the workload controller writes."""

@@ -217,19 +217,19 @@ class Sections:
             )
 
     def _groups(self, fields: Mapping[str, Any]) -> dict[str, object]:
-        """Return the groups with defaults; none on an existing cluster. A GPU group is added if a pod needs or may need
-        one.
+        """Return the groups with defaults; none on an existing cluster. A GPU group is added if a pod with GPUs names
+        none of the file's groups, or may be such a pod.
         """
         if is_existing(self._config):
             return {}
         unknown = not PODS_IN.keys().isdisjoint(finding.at[0] for finding in self.findings)
         stack = StackSettings.model_construct(None, **fields)
-        gpus_needed = unknown or any(declared.pod.gpu.count for declared in declared_pods(stack, PODS_IN))
+        groups = self._mapping(GROUPS)
+        with_gpus = [declared.pod for declared in declared_pods(stack, PODS_IN) if declared.pod.gpu.count]
+        gpus_needed = unknown or any(getattr(pod, "node_group", "") not in groups for pod in with_gpus)
         cluster = fields["cluster"]
         default = Provisioner.CLUSTER_AUTOSCALER if cluster is None else cluster.provisioner
-        return filled_groups(
-            self._mapping(GROUPS), gpus_wanted=gpus_needed, provisioner=default, region=fields["region"]
-        )
+        return filled_groups(groups, gpus_wanted=gpus_needed, provisioner=default, region=fields["region"])
 
     def _read_all(self, key: str, entries: Mapping[str, object]) -> dict[str, BaseModel]:
         names, model = get_args(_type_of(key))
@@ -299,9 +299,14 @@ def without_secrets(value: object) -> Any:
 
 
 def _settled(stack: StackSettings) -> StackSettings:
-    """Fill in what Ebbtide chooses: node groups and processors of pods, and time zones of schedules."""
+    """Fill in what Ebbtide chooses: node groups and processors of pods, their order, and time zones of schedules."""
+    first_choices = {pool.node_group for pool in stack.workers.values() if pool.fallback}
+    groups = {
+        name: group.with_fallback() if name in first_choices else group for name, group in stack.node_groups.items()
+    }
     return stack.model_copy(
-        update={
+        update={"node_groups": groups}
+        | {
             field: {name: _with_choices(name, entry, stack) for name, entry in named_entries(getattr(stack, field))}
             for field in (FIELDS[section] for section in PODS)
         }

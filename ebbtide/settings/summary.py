@@ -93,7 +93,8 @@ def _watched(monitoring: MonitoringSettings) -> Iterator[str]:
 
 def _worker_text(placed: PlacedPod) -> str:
     pod = placed.pod
-    on_nodes = f"on {placed.group}, {cpu_text(pod.cpu)} CPU, {memory_text(pod.memory)}{_gpus(pod.gpu)}"
+    group = f"{placed.group}, without capacity {placed.fallback}" if placed.fallback else placed.group
+    on_nodes = f"on {group}, {cpu_text(pod.cpu)} CPU, {memory_text(pod.memory)}{_gpus(pod.gpu)}"
     match pod:
         case WorkerSettings():
             jobs = f"jobs up to {format_duration(pod.longest_job)}, queue {', '.join(pod.source.queues)}"

@@ -14,6 +14,7 @@ from ebbtide.lab.simulator.cluster import (
     WorkloadModel,
 )
 from ebbtide.lab.simulator.cluster.karpenter import DisruptionBudget, NodePoolModel, TypeModel
+from ebbtide.lab.simulator.cluster.model import Accidents
 from ebbtide.lab.simulator.timeline import Timeline
 
 QUICK = AutoscalerFlags(
@@ -97,6 +98,7 @@ class Played:
         listener: Witness | None = None,
         cache_lag_s: float = 0.0,
         node_pools: Sequence[NodePoolModel] = (),
+        accidents: Accidents | None = None,
     ) -> None:
         self.timeline = Timeline()
         self.cluster = ClusterModel(
@@ -106,6 +108,7 @@ class Played:
             seed=seed,
             listener=listener,
             cache_lag_s=cache_lag_s,
+            accidents=accidents,
             node_pools=node_pools,
             first_pass_s=5.0,
         )

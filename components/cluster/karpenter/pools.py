@@ -66,7 +66,7 @@ def node_pool(name: str, group: NodeGroupSettings, *, weight: int, zones: Sequen
     return {
         "weight": weight,
         # Within one batch Karpenter counts the CPUs of planned nodes, but not the nodes (docs/evidence/karpenter.md).
-        "limits": {"nodes": str(group.max), "cpu": str(group.max * group.largest_types[0].vcpu)},
+        "limits": {"nodes": str(group.max), "cpu": str(group.max * max(kind.vcpu for kind in group.types))},
         "disruption": {
             "consolidationPolicy": "WhenEmptyOrUnderutilized",
             # An idle worker stays for its stabilization window. Keeping its node longer costs 5 % more in replays, and
@@ -96,7 +96,7 @@ def node_class(name: str, group: NodeGroupSettings, *, tags: Mapping[str, str]) 
                 },
             }
         ],
-        "kubelet": _kubelet(group.largest_types, shape),
+        "kubelet": _kubelet(group.types_to_fit, shape),
         "tags": {**tags},
     }
 

@@ -190,6 +190,7 @@ class Replay:
     ] = ()  # spans in which the trace may lack data, seconds from the start, clipped
     rollouts: bool = True  # services were deployed
     failures: Mapping[str, float] = field(default_factory=dict[str, float])  # those requested, by option
+    spot_capacity: str = ""  # the file of hours without it, or `synthetic`; empty: always there
     attainable: float | None = None  # saving of the zero-wait bound, a fraction of the fixed fleet's dollars
     price_dates: Mapping[str, date] = field(default_factory=dict[str, date])  # the date of each kind of price
     estimated_prices: str = ""  # types whose price is an estimate, and from what; they count like prices
@@ -222,6 +223,7 @@ def as_json(replay: Replay) -> dict[str, Any]:
         "max_job_s": replay.max_job_s,
         "rollouts": replay.rollouts,
         "failures": dict(replay.failures),
+        **({"spot_capacity": replay.spot_capacity} if replay.spot_capacity else {}),
         "assumptions": list(replay.assumptions),
         "coverage": {"jobs": replay.coverage.jobs, "cpu_hours": replay.coverage.cpu_hours},
         "attainable": replay.attainable,

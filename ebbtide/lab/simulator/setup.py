@@ -10,12 +10,13 @@ from ebbtide.lab.simulator.cluster.model import Accidents
 from ebbtide.lab.simulator.results import DEFAULT_STRATEGIES, Strategy
 from ebbtide.lab.simulator.trace.alignment import REFERENCE_MONDAY, aligned_start
 from ebbtide.lab.simulator.trace.traces import Job, Trace
-from ebbtide.lab.simulator.world.failures import Failures, accidents_of
+from ebbtide.lab.simulator.world.failures import Failures, accidents_of, spot_types
 from ebbtide.lab.simulator.world.gangs import largest_gangs
 from ebbtide.lab.simulator.world.pools import Assignment, PooledJob, assign
 from ebbtide.lab.simulator.world.rollouts import Rollout, planned_rollouts
 from ebbtide.lab.simulator.world.schedules import Busy, JobPlan, busy, job_plans
 from ebbtide.lab.simulator.world.sleep import Asleep, planned_sleep
+from ebbtide.lab.simulator.world.spot_capacity import CapacitySource, Period, spot_capacity_of
 from ebbtide.settings.capacity.node_sets import sets_without_shape, with_node_sets
 from ebbtide.settings.capacity.placement import with_adopted_pools
 from ebbtide.settings.capacity.process_documents import controller_config
@@ -54,6 +55,7 @@ class ReplayOptions:
     seed: int = 0
     rollouts: bool = True
     failures: Failures = field(default_factory=Failures)
+    spot_capacity: CapacitySource | None = None  # None: spot nodes always have capacity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +88,12 @@ class ReplaySetup:
             self,
             settings=settings,
             config=replay_config(settings, self.start),
-            accidents=accidents_of(self.options.failures, settings),
+            accidents=_accidents(self.options, settings, self.period),
         )
+
+    @property
+    def period(self) -> Period:
+        return Period(start=self.start, end_s=self.end_s, seed=self.seed)
 
     @property
     def busy(self) -> tuple[Busy, ...]:
@@ -115,6 +121,11 @@ def with_known_nodes(settings: StackSettings) -> StackSettings:
 def replay_setup_of(settings: StackSettings, trace: Trace, options: ReplayOptions) -> ReplaySetup:
     """Assign the trace's jobs to pools, and align it with the customer's week. Raises `ReplayError`."""
     settings = with_known_nodes(settings)
+    if options.spot_capacity is not None and settings.cluster.context is not None:
+        raise ReplayError(
+            f"{settings.stack}: wanted a cluster that the stack creates, with known zones, for --spot-capacity; found "
+            "an existing one (ebbtide:cluster.context)"
+        )
     if not settings.workers:
         raise ReplayError(
             f"{settings.stack}: wanted a worker pool for the trace's jobs (ebbtide:workers), found none; "
@@ -139,7 +150,7 @@ def replay_setup_of(settings: StackSettings, trace: Trace, options: ReplayOption
             "work is requested in parts of longestTask (for example longestTask: 1h)"
         )
     start = aligned_start(trace.jobs, config.hours) if chosen_start is None else _local(chosen_start, config)
-    calendar = _Calendar(config=config, start=start, end_s=end_s)
+    calendar = _Calendar(config=config, period=Period(start=start, end_s=end_s, seed=options.seed))
     return _setup(settings, options, assignment, calendar, left_out=len(submitted) - len(chosen))
 
 
@@ -150,8 +161,8 @@ def night_setup_of(settings: StackSettings, options: ReplayOptions) -> ReplaySet
     days = DAYS_OF_NIGHTS if options.days is None else options.days
     if days < 1:
         raise ReplayError(f"wanted at least 1 day, found {days} (for example {DAYS_OF_NIGHTS})")
-    start = _local(options.start or REFERENCE_MONDAY, config)
-    calendar = _Calendar(config=config, start=start, end_s=days * DAY_S)
+    period = Period(start=_local(options.start or REFERENCE_MONDAY, config), end_s=days * DAY_S, seed=options.seed)
+    calendar = _Calendar(config=config, period=period)
     return _setup(settings, options, assign([], settings.workers), calendar, left_out=0)
 
 
@@ -159,14 +170,14 @@ class _Calendar(NamedTuple):
     """The replayed time and the calendar that holds in it."""
 
     config: ControllerConfig
-    start: datetime
-    end_s: float
+    period: Period
 
 
 def _setup(
     settings: StackSettings, options: ReplayOptions, assignment: Assignment, calendar: _Calendar, *, left_out: int
 ) -> ReplaySetup:
-    config, start, end_s = calendar
+    config, period = calendar
+    start, end_s = period.start, period.end_s
     return ReplaySetup(
         settings=settings,
         options=options,
@@ -182,8 +193,13 @@ def _setup(
         else (),
         runs=job_plans(settings, start, end_s),
         asleep=tuple(planned_sleep(settings, config.hours, start, end_s)),
-        accidents=accidents_of(options.failures, settings),
+        accidents=_accidents(options, settings, period),
     )
+
+
+def _accidents(options: ReplayOptions, settings: StackSettings, period: Period) -> Accidents | None:
+    capacity = spot_capacity_of(options.spot_capacity, spot_types(settings), settings, period)
+    return accidents_of(options.failures, settings, capacity)
 
 
 def replay_config(settings: StackSettings, start: datetime | None) -> ControllerConfig:

@@ -82,7 +82,7 @@ def node_facts(api: KubeApi, name: str, namespace: str) -> NodeFacts:
     growth: Sequence[Item] = ()
     if not pool:
         flags = readable("the autoscaler's flags", unread, lambda: autoscaler_flags(api))
-        status = readable("the autoscaler's status", unread, lambda: _autoscaler_status(api))
+        status = readable("the autoscaler's status", unread, lambda: autoscaler_status(api))
         selector = _growth_selector(node, flags)
         if selector is not None:
             growth = readable("the other nodes", unread, lambda: _nodes(api, selector)) or ()
@@ -151,7 +151,8 @@ def _nodes(api: KubeApi, selector: str) -> list[Item]:
     ]
 
 
-def _autoscaler_status(api: KubeApi) -> str | None:
+def autoscaler_status(api: KubeApi) -> str | None:
+    """Return the text of the autoscaler's ConfigMap; None if there is none."""
     item = find(api, f"/api/v1/namespaces/{_SYSTEM}/configmaps/cluster-autoscaler-status")
     return at(item, "data", "status")
 
@@ -166,7 +167,13 @@ def _window_reason(api: KubeApi, namespace: str) -> str:
 def explain_node(facts: NodeFacts) -> list[str]:
     """Return sentences for an operator; the first one is the short answer."""
     rules = rules_of(facts.node, facts.flags, now=facts.now, window_reason=facts.window_reason)
-    context = PodContext(budgets=facts.budgets, rules=rules, ray=facts.ray, owners=facts.owners)
+    context = PodContext(
+        budgets=facts.budgets,
+        rules=rules,
+        ray=facts.ray,
+        owners=facts.owners,
+        node_group=_labels(facts).get(NODE_GROUP, ""),
+    )
     verdicts = [judge(pod, context) for pod in facts.pods]
     own_reasons = [f"it {mark}" for mark in node_marks(facts.node, rules)]
     own_reasons += _karpenter_reasons(facts, verdicts) if rules.karpenter else node_reasons(facts)
@@ -274,12 +281,16 @@ def _fixed(facts: NodeFacts) -> list[str]:
 def option(facts: NodeFacts, name: str, flag: str, default: str) -> str:
     """Return the group's option, which Ebbtide sets by tag, else the autoscaler's flag, else its default."""
     kind = _kind(facts)
-    by_tag = group_options(kind) if kind is not None else {}
+    by_tag = group_options(kind, gpus=_has_gpus(facts)) if kind is not None else {}
     return by_tag.get(name) or (facts.flags or {}).get(flag) or default
 
 
+def _has_gpus(facts: NodeFacts) -> bool:
+    return bool(quantity(at(facts.node, "status", "allocatable", GPU_RESOURCE)))
+
+
 def _too_full(facts: NodeFacts) -> list[str]:
-    gpu = "gpu" if quantity(at(facts.node, "status", "allocatable", GPU_RESOURCE)) else ""
+    gpu = "gpu" if _has_gpus(facts) else ""
     flag = f"scale-down-{'gpu-' if gpu else ''}utilization-threshold"
     threshold = float(option(facts, f"scaledown{gpu}utilizationthreshold", flag, "0.5"))
     daemons_count = not is_on(facts.flags, "ignore-daemonsets-utilization", default=False)
@@ -372,8 +383,13 @@ def _group_status(facts: NodeFacts) -> Mapping[str, Any]:
 
 
 def _status_document(facts: NodeFacts) -> object:
+    return parsed_status(facts.autoscaler_status)
+
+
+def parsed_status(text: str | None) -> object:
+    """Return the autoscaler's status; None if it is missing or malformed."""
     try:
-        return yaml.safe_load(facts.autoscaler_status or "")
+        return yaml.safe_load(text or "")
     except yaml.YAMLError:
         return None
 

@@ -38,7 +38,7 @@ from ebbtide.recording.drainable import (
     pins,
 )
 from ebbtide.text.durations import read_duration
-from ebbtide.vocabulary.labels import CATEGORY, GPU_RESOURCE, NAMESPACE, WORKLOAD, Category
+from ebbtide.vocabulary.labels import CATEGORY, GPU_RESOURCE, NAMESPACE, NODE_GROUP, WORKLOAD, Category
 
 MAY_GO = "may be evicted"
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
@@ -106,6 +106,7 @@ class PodContext:
     rules: Rules = field(default=Rules())
     ray: Mapping[str, str] = field(default_factory=dict[str, str])  # by pod of Ray: its cluster, and why it stays
     owners: Mapping[str, str] = field(default_factory=dict[str, str])  # by adopted pod
+    node_group: str = ""  # of the node, if known
 
 
 def pod_name(pod: Item) -> str:
@@ -134,7 +135,32 @@ def judge(pod: Item, context: PodContext) -> PodVerdict:
     if not (rules.karpenter and left_alone(pod)):
         reasons += _budget_reasons(pod, budgets, rules)
     reasons += [context.ray[name]] if reasons and name in context.ray else []
+    reasons += _on_its_fallback(pod, context.node_group) if reasons else []
     return PodVerdict(name, tuple(reasons), "" if reasons else note, owner)
+
+
+def first_choice(pod: Item) -> str:
+    """Return the node group that a pod or template prefers; empty if it may use one group only."""
+    rows = rows_at(pod, "spec", "affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution")
+    return next((group for row in rows for group in _groups_of_term(row.get("preference"))), "")
+
+
+def required_groups(pod: Item) -> set[str]:
+    """Return the node groups that a pod's or template's node affinity requires."""
+    required = at(pod, "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    return {group for term in rows_at(required, "nodeSelectorTerms") for group in _groups_of_term(term)}
+
+
+def _groups_of_term(term: object) -> list[str]:
+    rows = [row for row in rows_at(term, "matchExpressions") if row.get("key") == NODE_GROUP]
+    return [str(value) for row in rows for value in row.get("values") or ()]
+
+
+def _on_its_fallback(pod: Item, node_group: str) -> list[str]:
+    first = first_choice(pod)
+    if not node_group or first in ("", node_group):
+        return []
+    return [f"its first choice is {first}; nothing moves it back, and it goes when idle"]
 
 
 def _of_the_node(pod: Item) -> str:

@@ -16,6 +16,7 @@ from ebbtide.operate.objects import (
     sync_failure,
 )
 from ebbtide.operate.status import NoStatus, from_pods, from_url, hold_text
+from ebbtide.operate.why.fallbacks import fallback_facts, fallback_lines
 from ebbtide.operate.wording import demand_text, reading_state, reason_text
 from ebbtide.text.counts import several
 from ebbtide.text.durations import whole_minutes
@@ -40,7 +41,9 @@ def explain_pool(api: KubeApi, config: ControllerConfig, name: str, document: Do
         raise CannotOperate(f"no worker pool is called {name}; there are: {have}", 2)
     item = find(api, deployment_path(policy))
     hold = hold_text(item, datetime.now(UTC)) if item else ""
-    return pool_lines(policy, _row(document, "pools", name), item, hold)
+    lines = pool_lines(policy, _row(document, "pools", name), item, hold)
+    fallback = fallback_facts(api, policy, item) if item else None
+    return [*lines, *fallback_lines(fallback)] if fallback else lines
 
 
 def explain_budget(api: KubeApi, config: ControllerConfig, name: str, document: Document) -> list[str]:

@@ -23,6 +23,9 @@ BUDGET_LEFT_OPEN = danger_kind(
     "budget-left-open", "a pool loses its checkpoints, and an open budget stays open", Severity.WARNING
 )
 POOL_ON_SPOT = danger_kind("pool-on-spot", "a pool moves to spot nodes", Severity.WARNING)
+FALLBACK_CHANGED = danger_kind(
+    "fallback-changed", "a pool on spot nodes gets another fallback on demand, or loses it", Severity.WARNING
+)
 RAY_CHANGE_WAITS = danger_kind(
     "ray-change-waits", "a change of a Ray cluster waits until nothing runs there", Severity.WARNING
 )
@@ -54,6 +57,8 @@ def checkpoint_dangers(compared: Compared) -> Iterator[Danger]:
             yield _left_open(compared, name)
         if compared.after.settings.on_spot(pool) and not compared.before.settings.on_spot(before[name]):
             yield _moves_to_spot(compared, name, pool)
+        if pool.fallback != before[name].fallback and compared.after.settings.on_spot(pool):
+            yield _other_fallback(compared, name, pool)
 
 
 def _less_grace(compared: Compared, name: str, old: WorkerSettings, new: WorkerSettings) -> Iterator[Danger]:
@@ -100,6 +105,26 @@ def _moves_to_spot(compared: Compared, name: str, pool: WorkerSettings) -> Dange
         remedy=f"{page_command('spot#with-checkpoints')} lists what its jobs must tolerate"
         if pool.must_save
         else "give it checkpoints, required: true",
+    )
+
+
+def _other_fallback(compared: Compared, name: str, pool: WorkerSettings) -> Danger:
+    spot, on_demand = pool.node_group, pool.fallback
+    impact = compared.impact(workers_of(compared, name))
+    if not on_demand:
+        return FALLBACK_CHANGED.danger(
+            subjects=(name,),
+            text=f"takes the fallback from pool {name}: its jobs wait while spot group {spot} gets no nodes",
+            impact=impact,
+            remedy="none needed if its jobs can wait for spot nodes",
+        )
+    most = compared.after.settings.node_groups[on_demand].max
+    return FALLBACK_CHANGED.danger(
+        subjects=(name,),
+        text=f"lets workers of pool {name} start on group {on_demand}, on demand, when {spot} gets no nodes",
+        impact=f"up to {most} nodes at on-demand prices; there, too, any drain evicts all workers of a node at once",
+        remedy=f"see that their jobs save; {page_command('spot#when-spot-has-no-capacity')} says when a worker falls "
+        "back, and that none moves back",
     )
 
 

@@ -13,6 +13,7 @@ from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.pods.group import GroupPodSettings
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.ray import RayHead
+from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.vocabulary.labels import Category
 
@@ -24,6 +25,7 @@ class PlacedPod(DeclaredPod):
     size: PodSize
     kind: NodeKind
     group: str  # as named by the pod; empty: any group of the kind
+    fallback: str = ""  # a second group; only beside a first
     least: int  # minimum number of pods
     most: int
 
@@ -40,7 +42,7 @@ class PlacedPod(DeclaredPod):
     def groups(self, groups: Mapping[str, NodeGroupSettings]) -> Collection[str]:
         """Return the node groups that it may use."""
         if self.group:
-            return (self.group,)
+            return (self.group, self.fallback) if self.fallback else (self.group,)
         return [name for name, group in groups.items() if admits(group, self.kind, self.pod)]
 
 
@@ -54,6 +56,7 @@ def placed_pods(stack: StackSettings, sections: Iterable[str] = PODS_IN) -> Iter
             size=size,
             kind=_kind(pod, size),
             group=pod.node_group if isinstance(pod, GroupPodSettings) else "",
+            fallback=pod.fallback if isinstance(pod, WorkerSettings) else "",
             least=pod.least,
             most=pod.most,
         )

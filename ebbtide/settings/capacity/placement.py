@@ -87,8 +87,18 @@ def suits(group: NodeGroupSettings, pod: PodSettings) -> bool:
 
 
 def admits(group: NodeGroupSettings, kind: NodeKind, pod: PodSettings) -> bool:
-    """True if a pod for this kind of nodes, which names no group, may run on the group's nodes."""
-    return group.for_any_pod and group.kind is kind and suits(group, pod)
+    """True if a pod for this kind of nodes, which names no group, may run on the group's nodes.
+
+    Only pods that name a spot group with GPUs run there.
+    """
+    return group.for_any_pod and group.kind is kind and not group.gpus_on_spot and suits(group, pod)
+
+
+def names_rightly(group: NodeGroupSettings, kind: NodeKind) -> bool:
+    """True if a pod for this kind of nodes may name the group, apart from its size: GPUs stay with GPUs."""
+    if group.kind is NodeKind.SPOT:
+        return kind is (NodeKind.GPU if group.has_gpus else NodeKind.FLEXIBLE)
+    return group.kind is kind
 
 
 def takes(group: NodeGroupSettings, workload: WorkloadSettings) -> bool:
@@ -146,9 +156,12 @@ def offered(node: Capacity, reserved: Reserved) -> Capacity:
 def node_of(group: NodeGroupSettings) -> Capacity:
     """Return the capacity that every node of the group has for pods that are not of DaemonSets.
 
-    With Karpenter it is the capacity of its largest nodes, since it launches one of these if no smaller one suffices.
+    With Karpenter it is the capacity of its largest nodes, since it launches one of these if no smaller one suffices,
+    but with GPUs on spot that of its smallest.
     """
-    return offered(smallest_node(group.largest_types), group.reserved)
+    if group.by_karpenter and group.gpus_on_spot:
+        return _least(node_of_type(group, kind) for kind in group.types)
+    return offered(smallest_node(group.types_to_fit), group.reserved)
 
 
 def kubelet_reserves(kind: InstanceType) -> tuple[int, int]:
@@ -162,19 +175,24 @@ def kubelet_reserves(kind: InstanceType) -> tuple[int, int]:
 def node_of_type(group: NodeGroupSettings, kind: InstanceType) -> Capacity:
     """Return the capacity of a node of one type of a Karpenter group.
 
-    Every kubelet of a group of the stack reserves what the largest type needs, and one of an existing NodePool what its
-    own type needs.
+    Every kubelet of a group of the stack reserves what the type with the largest reservation needs, and one of an
+    existing NodePool what its own type needs.
     """
     own = kubelet_reserves(kind)
-    most = own if group.existing else kubelet_reserves(group.types[0])
-    cpu, memory = (max(0, largest - needed) for largest, needed in zip(most, own, strict=True))
+    types = group.types if group.gpus_on_spot else group.types[:1]  # elsewhere the first type is the largest in all
+    most = zip(own) if group.existing else zip(*map(kubelet_reserves, types), strict=True)
+    cpu, memory = (max(0, max(largest) - needed) for largest, needed in zip(most, own, strict=True))
     node = offered(usable(kind), group.reserved)
     return replace(node, cpu=node.cpu - cpu, memory=node.memory - memory)
 
 
 def smallest_node(types: Sequence[InstanceType]) -> Capacity:
     """Return the capacity that a node of any of these types has at least; `types` is not empty."""
-    offers = [usable(kind) for kind in types]
+    return _least(map(usable, types))
+
+
+def _least(nodes: Iterable[Capacity]) -> Capacity:
+    offers = [*nodes]
     return Capacity(
         cpu=min(offer.cpu for offer in offers),
         memory=min(offer.memory for offer in offers),

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.checks.parsed import CheckRule, ParsedSections
 from ebbtide.settings.file.keys import CLUSTER, CONTROLLER, GROUPS, IMAGES, MONITORING, RAY, REDIS, SERVICES, WORKLOADS
 from ebbtide.settings.file.problems import Finding, Location
@@ -41,7 +40,7 @@ _SETTLES = (CLUSTER, GROUPS, IMAGES, MONITORING, RAY, REDIS, SERVICES, WORKLOADS
 def _bundled(parsed: ParsedSections) -> Iterator[str]:
     """Yield the keys of the bundled images that this stack needs."""
     stack = parsed.stack
-    gpus = any(group.kind is NodeKind.GPU for group in stack.node_groups.values())
+    gpus = any(group.has_gpus for group in stack.node_groups.values())
     if stack.redis.kind is RedisKind.IN_CLUSTER:
         yield "redis"
     if stack.ray and stack.cluster.ray_operator is RayOperatorSource.BUNDLED:

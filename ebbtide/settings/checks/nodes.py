@@ -19,11 +19,13 @@ from ebbtide.settings.capacity.placement import (
     gpu_memory,
     gpus_suffice,
     labels_of_nodes,
+    names_rightly,
     node_of,
     room_on_disk,
     room_text,
     smallest_node,
 )
+from ebbtide.settings.capacity.shapes_of_group import LONGEST_NAME, has_parts, parts_of
 from ebbtide.settings.checks.parsed import CheckRule, ParsedSections
 from ebbtide.settings.file.document import REGION
 from ebbtide.settings.file.keys import ADOPTED, CLUSTER, GROUPS, RAY, REDIS, SERVICES, WORKLOADS
@@ -34,6 +36,7 @@ from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.settings.sections.node_groups import SPOT_TYPES, NodeGroupSettings
 from ebbtide.settings.sections.pods.group import GroupPodSettings
+from ebbtide.settings.sections.ray import RayGroup
 from ebbtide.settings.sections.redis import CPU, RedisKind
 from ebbtide.settings.sections.zones import is_id
 from ebbtide.text.quantities import memory_text
@@ -67,7 +70,17 @@ def _one_shape(groups: Groups, places: Mapping[str, Location], noun: str, karpen
     for name, group in groups.items():
         facts = group.types
         shapes = "; ".join(f"{f.name} {f.vcpu} vCPU {f.memory_mib // 1024} GiB {f.gpu} GPU {f.arch}" for f in facts)
-        if group.by_karpenter:
+        if group.gpus_on_spot:
+            if len({fact.arch for fact in facts}) > 1:
+                yield Finding(
+                    code="node-group.processors",
+                    at=(GROUPS, name, "instanceTypes"),
+                    wanted="types of one processor",
+                    found=shapes,
+                    example="[g6e.2xlarge, g5.2xlarge, g6.4xlarge]",
+                    hint="an image starts on one processor: make a group for each",
+                )
+        elif group.by_karpenter:
             if not all(_no_larger(kind, facts[0]) for kind in facts):
                 yield Finding(
                     code="node-group.no-largest",
@@ -119,23 +132,47 @@ def _why_no_image(kind: InstanceType) -> str:
 
 def _gpus_are_on_gpu_groups(parsed: ParsedSections) -> Iterator[Finding]:
     for name, group in parsed.stack.node_groups.items():
-        of_gpus = group.kind is NodeKind.GPU
+        of_gpus = group.kind is NodeKind.GPU or group.gpus_on_spot
         types = [kind for kind in group.types if not _why_no_image(kind)]
         wrong = next((kind for kind in types if (kind.gpu > 0) is not of_gpus), None)
         if wrong is not None:
+            expected = "types with GPUs" if of_gpus else "types without GPUs, or kind: gpu or spot"
             yield Finding(
                 code="node-group.gpus",
                 at=(GROUPS, name, "instanceTypes"),
-                wanted="types with GPUs" if of_gpus else "types without GPUs, or kind: gpu",
+                wanted=f"{expected}, since another type has some" if group.gpus_on_spot else expected,
                 found=f"{wrong.name} with {wrong.gpu} GPU in a {group.kind} group",
                 example="g5.2xlarge",
+            )
+
+
+def _names_of_parts_are_free(parsed: ParsedSections) -> Iterator[Finding]:
+    groups = parsed.stack.node_groups
+    parts = {part: name for name, group in groups.items() if has_parts(group) for part in parts_of(name, group)}
+    for name in sorted(parts.keys() & groups.keys()):
+        yield Finding(
+            code="node-group.name-of-part",
+            at=(GROUPS, name),
+            wanted=f"another name than the managed groups of {parts[name]}, which end in the shape of their nodes",
+            found=repr(name),
+            example=f"{groups[name].kind}-2",
+        )
+    for name in dict.fromkeys(parts.values()):
+        if len(name) > LONGEST_NAME:
+            yield Finding(
+                code="node-group.long-name",
+                at=(GROUPS, name),
+                wanted=f"at most {LONGEST_NAME} characters for a spot group with GPUs",
+                found=f"{len(name)}",
+                example="gpu-spot",
+                hint="the names of its managed groups in EKS also have the shape, and EKS allows 63 characters",
             )
 
 
 def _spot_groups_have_a_choice(parsed: ParsedSections) -> Iterator[Finding]:
     for name, group in parsed.stack.node_groups.items():
         types = group.instance_types
-        if group.kind is NodeKind.SPOT and len(types) < FEWEST_SPOT_TYPES:
+        if group.kind is NodeKind.SPOT and not group.has_gpus and len(types) < FEWEST_SPOT_TYPES:
             yield Finding(
                 code="spot.few-types",
                 at=(GROUPS, name, "instanceTypes"),
@@ -175,7 +212,7 @@ def _reserved_leaves_capacity(parsed: ParsedSections) -> Iterator[Finding]:
             yield Finding(
                 code="node-group.all-reserved",
                 at=(GROUPS, name, "reserved"),
-                wanted=f"less than a node offers: {room_text(replace(smallest_node(group.largest_types), gpu=0))}",
+                wanted=f"less than a node offers: {room_text(replace(smallest_node(group.types_to_fit), gpu=0))}",
                 found="all of it",
                 example="{ cpu: 500m, memory: 1Gi }",
             )
@@ -184,14 +221,16 @@ def _reserved_leaves_capacity(parsed: ParsedSections) -> Iterator[Finding]:
 def _groups_reach_every_zone(parsed: ParsedSections) -> Iterator[Finding]:
     zones = len(parsed.stack.cluster.zones)
     for name, group in parsed.stack.node_groups.items():
-        if group.max < zones and not group.by_karpenter:
+        shapes = len(parts_of(name, group))
+        least, several = zones * shapes, shapes > 1
+        if group.max < least and not group.by_karpenter:
             yield Finding(
                 code="node-group.max-below-zones",
                 at=(GROUPS, name, "max"),
-                wanted=f"at least {zones}, one node for each zone",
+                wanted=f"at least {least}, one node for each zone{f' and each of {shapes} sizes' if several else ''}",
                 found=str(group.max),
-                example=str(zones),
-                hint="max is the total of all zones",
+                example=str(least),
+                hint=f"max is the total of all zones{' and sizes' if several else ''}",
             )
 
 
@@ -202,8 +241,9 @@ def _pods_fit_their_nodes(parsed: ParsedSections) -> Iterator[Finding]:
         if not placed.group or wrong:
             yield from _must_fit(parsed, placed.at, placed.size, _kinds(placed))
             continue
-        node = node_of(parsed.stack.node_groups[placed.group])
-        if not fits(placed.size, node):
+        group = parsed.stack.node_groups[placed.group]
+        node = node_of(group)
+        if not fits(placed.size, node) and (node.gpu or not group.has_gpus):  # else types without GPUs are among them
             expected = f"a pod that fits a node of group {placed.group}: {room_text(node)}"
             yield Finding(code="pod.too-large", at=placed.at, wanted=expected, found=str(placed.size))
 
@@ -219,28 +259,48 @@ def _pods_fit_described_nodes(parsed: ParsedSections) -> Iterator[Finding]:
 
 def _unsuitable(parsed: ParsedSections, placed: PlacedPod) -> Iterator[Finding]:
     """Check the group that a pod names, apart from its size."""
-    at, group, kinds = (*placed.at, "nodeGroup"), parsed.stack.node_groups.get(placed.group), _kinds(placed)
+    at, group = (*placed.at, "nodeGroup"), parsed.stack.node_groups.get(placed.group)
     if group is None:
         yield unknown_name(at, "one of the node groups", placed.group, tuple(parsed.stack.node_groups))
-    elif group.kind not in kinds:
+    elif not _may_name(placed, group):
         yield Finding(
             code="node-group.kind",
             at=at,
-            wanted=f"a group of kind {' or '.join(kinds)}",
-            found=f"{placed.group!r} of kind {group.kind}",
-            hint=_why_not_fixed(placed),
+            wanted=f"a group of kind {' or '.join(_kinds(placed))}{_gpus_of_spot(placed, group)}",
+            found=f"{placed.group!r} of kind {group.kind}{_gpus_of(group)}",
+            hint=_why_not(placed, group),
         )
 
 
-def _why_not_fixed(placed: PlacedPod) -> str:
-    if placed.size.gpu or not isinstance(placed.pod, GroupPodSettings):
+def _gpus_of_spot(placed: PlacedPod, group: NodeGroupSettings) -> str:
+    """Return which spot nodes are meant, if the pod names others."""
+    if group.kind is not NodeKind.SPOT or NodeKind.SPOT not in _kinds(placed):
         return ""
-    return f"{placed.pod.not_on_fixed}; on fixed nodes nothing would be saved"
+    return " with GPUs" if placed.size.gpu else " without GPUs"
+
+
+def _gpus_of(group: NodeGroupSettings) -> str:
+    if group.kind is not NodeKind.SPOT:
+        return ""
+    return ", whose nodes have GPUs" if group.has_gpus else ", whose nodes have no GPUs"
+
+
+def _why_not(placed: PlacedPod, group: NodeGroupSettings) -> str:
+    if placed.size.gpu:
+        return "Ray's workers with GPUs run on demand" if group.gpus_on_spot else ""
+    if group.kind is NodeKind.FIXED and isinstance(placed.pod, GroupPodSettings):
+        return f"{placed.pod.not_on_fixed}; on fixed nodes nothing would be saved"
+    return ""
+
+
+def _may_name(placed: PlacedPod, group: NodeGroupSettings) -> bool:
+    return group.kind in _kinds(placed) and names_rightly(group, placed.kind)
 
 
 def _kinds(placed: PlacedPod) -> tuple[NodeKind, ...]:
     """Return the kinds of group that a pod may run on. Spot only if the pod names the group."""
-    return (placed.kind, NodeKind.SPOT) if placed.group and placed.kind is NodeKind.FLEXIBLE else (placed.kind,)
+    on_spot = placed.kind is NodeKind.FLEXIBLE or (placed.kind is NodeKind.GPU and not isinstance(placed.pod, RayGroup))
+    return (placed.kind, NodeKind.SPOT) if placed.group and on_spot else (placed.kind,)
 
 
 def _redis_fits(parsed: ParsedSections) -> Iterator[Finding]:
@@ -251,13 +311,15 @@ def _redis_fits(parsed: ParsedSections) -> Iterator[Finding]:
 
 
 def _must_fit(parsed: ParsedSections, at: Location, size: PodSize, kinds: Sequence[NodeKind]) -> Iterator[Finding]:
-    offers = [node_of(group) for group in parsed.stack.node_groups.values() if group.kind in kinds]
+    groups = parsed.stack.node_groups.values()
+    offers = [node_of(group) for group in _for_any_pod(parsed.stack.node_groups).values() if group.kind in kinds]
     kind = " or ".join(kinds)
+    others = " without GPUs" if any(group.gpus_on_spot and group.kind in kinds for group in groups) else ""
     if not offers:
         yield Finding(
             code="node-group.missing",
             at=at,
-            wanted=f"a node group of kind {kind} for it",
+            wanted=f"a node group of kind {kind}{others} for it",
             found="none",
             example=f"{GROUPS}: {{ {kinds[0]}: {{ max: 8 }} }}",
         )
@@ -274,15 +336,20 @@ def _must_fit(parsed: ParsedSections, at: Location, size: PodSize, kinds: Sequen
 def _suitable(parsed: ParsedSections, placed: PlacedPod) -> Groups:
     """Return the groups that a pod may use and fits. A pod that is too large has its own finding."""
     groups = parsed.stack.node_groups
-    of_kind = {name: group for name, group in groups.items() if group.kind in _kinds(placed)}
+    of_kind = {name: group for name, group in _for_any_pod(groups).items() if group.kind in _kinds(placed)}
     usable = {placed.group: groups[placed.group]} if placed.group in groups else of_kind
     return {name: group for name, group in usable.items() if fits(placed.size, node_of(group))}
+
+
+def _for_any_pod(groups: Groups) -> Groups:
+    """Return the groups that pods may use without naming them."""
+    return {name: group for name, group in groups.items() if not group.gpus_on_spot}
 
 
 def _gpus_have_the_memory(parsed: ParsedSections) -> Iterator[Finding]:
     for placed in parsed.placed_pods:
         requested = placed.pod.gpu.memory
-        suitable = {name: group for name, group in _suitable(parsed, placed).items() if group.kind is NodeKind.GPU}
+        suitable = {name: group for name, group in _suitable(parsed, placed).items() if group.has_gpus}
         if not placed.size.gpu or requested is None or not suitable:
             continue
         most = {name: gpu_memory(group) or 0 for name, group in suitable.items()}
@@ -305,7 +372,10 @@ def _types_with_memory(memory: int) -> str:
 
 
 def _models(group: NodeGroupSettings) -> str:
-    return " or ".join(dict.fromkeys(kind.gpu_model for kind in group.types))
+    """Return the models with the least memory."""
+    return " or ".join(
+        dict.fromkeys(kind.gpu_model for kind in group.types if kind.gpu_memory_mib == gpu_memory(group))
+    )
 
 
 def _gpus_are_offered(parsed: ParsedSections) -> Iterator[Finding]:
@@ -367,7 +437,7 @@ def _nodes_are_offered(parsed: ParsedSections) -> Iterator[Finding]:
     groups, cluster = parsed.stack.node_groups, parsed.stack.cluster
     for placed in parsed.pods:
         named_group = {placed.group: groups[placed.group]} if placed.group in groups else {}
-        of_kind = {name: group for name, group in groups.items() if group.kind is placed.kind}
+        of_kind = {name: group for name, group in _for_any_pod(groups).items() if group.kind is placed.kind}
         fitting = {
             name: group
             for name, group in (named_group if placed.group else of_kind).items()
@@ -426,6 +496,7 @@ RULES = (
     CheckRule((CLUSTER,), _described_types_have_one_shape, on=ClusterKind.EXISTING),
     CheckRule((GROUPS,), _nodes_have_an_image),
     CheckRule((GROUPS,), _gpus_are_on_gpu_groups),
+    CheckRule((GROUPS,), _names_of_parts_are_free),
     CheckRule((GROUPS,), _spot_groups_have_a_choice),
     CheckRule((GROUPS,), _reserved_leaves_capacity),
     CheckRule((GROUPS, CLUSTER), _groups_reach_every_zone),

@@ -56,6 +56,10 @@ they are slow to leave, and spot nodes last, since such pods may not tolerate th
 flexible and GPU groups need no order, and least waste decides.
 """
 
+_BEFORE_ITS_FALLBACK = 300
+"""Added to a spot group that is some pool's first choice: above every flexible and GPU group, whatever its `priority`.
+"""
+
 DiskSize: TypeAlias = Annotated[int, Strict(), Field(ge=LEAST_DISK, le=MOST_DISK)]
 Priority: TypeAlias = Annotated[int, Strict(), Field(ge=0, le=MOST_PRIORITY)]
 
@@ -98,7 +102,9 @@ PROVISIONERS = choice(
 
 
 class NodeGroupSettings(Settings):
-    """Nodes of one shape, with Karpenter of several. `min` and `max` are totals, split over the zones."""
+    """Nodes of one shape; with Karpenter, and on spot nodes with GPUs, of several. `min` and `max` are totals, split
+    over the zones and shapes.
+    """
 
     checks: ClassVar[tuple[Check, ...]] = (
         MIN_WITHIN_MAX,
@@ -119,8 +125,8 @@ class NodeGroupSettings(Settings):
         Field(min_length=1),
         each_once("instance type", "[m7i.4xlarge, m6i.4xlarge]"),
     ] = Field(
-        description="interchangeable instance types with equal CPU, memory and GPUs; with provisioner karpenter "
-        "one type may be larger than the others; default: by kind",
+        description="interchangeable instance types with equal CPU, memory and GPUs; spot groups with GPUs may have "
+        "several sizes; with provisioner karpenter one type may be larger than the others; default: by kind",
         examples=["[m7i.4xlarge, m6i.4xlarge]"],
     )
     families: tuple[Annotated[str, BeforeValidator(str), WithJsonSchema({"type": "string"})], ...] = Field(
@@ -138,9 +144,12 @@ class NodeGroupSettings(Settings):
         examples=["{ cpu: 16, memory: 64Gi, arch: arm64, usdPerHour: 0.85 }"],
     )
     min: Count = Field(default=0, description="minimum number of nodes; 0 lets the group scale to zero", examples=["0"])
-    max: Positive = Field(description="maximum number of nodes, at least one per zone", examples=["20"])
+    max: Positive = Field(
+        description="maximum number of nodes, at least one per zone; in spot groups with GPUs, one per zone and size",
+        examples=["20"],
+    )
     disk_size: DiskSize = Field(
-        default=50, description="disk of each node in GiB; default for gpu: 100", examples=["50"]
+        default=50, description="disk of each node in GiB; default with GPUs: 100", examples=["50"]
     )
     priority: Priority = Field(
         default=0,
@@ -164,6 +173,9 @@ class NodeGroupSettings(Settings):
     for_any_pod: ClassVar[bool] = True
     """False for nodes that only pods with this `nodeGroup` use."""
 
+    has_fallback: ClassVar[bool] = False
+    """True for spot nodes that are the first choice of a pool with a fallback."""
+
     @property
     def existing(self) -> bool:
         """True for nodes of an existing cluster (`ebbtide.settings.capacity.node_sets`)."""
@@ -177,7 +189,7 @@ class NodeGroupSettings(Settings):
     @property
     def types(self) -> tuple[InstanceType, ...]:
         """Return the instance types, from the price tables or from `shape`. All have the same size, except that the
-        types of a Karpenter group may have several: the largest come first.
+        types of a Karpenter group and of a spot group with GPUs may have several. Karpenter's largest come first.
         """
         types = [
             instance_type(name) if self.shape is None else self.shape.as_type(name) for name in self.instance_types
@@ -189,10 +201,25 @@ class NodeGroupSettings(Settings):
         return next((kind for kind in self.types if kind.name == name), self.types[0])
 
     @property
-    def largest_types(self) -> tuple[InstanceType, ...]:
-        """Return the types that pods must fit, and by which nodes are counted: all of them, or Karpenter's largest."""
+    def has_gpus(self) -> bool:
+        """True if the nodes have GPUs. All types of a group have some, or none has."""
+        return any(kind.gpu for kind in self.types)
+
+    @property
+    def gpus_on_spot(self) -> bool:
+        """True for spot nodes with GPUs, whose types may have several shapes."""
+        return self.kind is NodeKind.SPOT and self.has_gpus
+
+    @property
+    def types_to_fit(self) -> tuple[InstanceType, ...]:
+        """Return the types that each pod must fit, and by which nodes are counted: all of them, or Karpenter's largest.
+
+        Pods with GPUs on spot nodes must fit the smallest type: AWS may have no other.
+        """
         types = self.types
-        return tuple(kind for kind in types if kind.shape == types[0].shape) if self.by_karpenter else types
+        if not self.by_karpenter or self.gpus_on_spot:
+            return types
+        return tuple(kind for kind in types if kind.shape == types[0].shape)
 
     def with_types(self, names: tuple[str, ...]) -> "NodeGroupSettings":
         """Return the group on other nodes, whose types are in the price tables."""
@@ -206,8 +233,19 @@ class NodeGroupSettings(Settings):
 
     @property
     def growth_priority(self) -> int:
-        """Return the kind's priority, then the file's `priority`. The autoscaler takes the highest."""
-        return _FIRST_TO_GROW[self.kind] + self.priority
+        """Return the kind's priority, then the file's `priority`. The autoscaler takes the highest.
+
+        A spot group grows before the fallback of its pools.
+        """
+        return _FIRST_TO_GROW[self.kind] + self.priority + (_BEFORE_ITS_FALLBACK if self.has_fallback else 0)
+
+    def with_fallback(self) -> "NodeGroupSettings":
+        """Return the group as the first choice of a pool that has a fallback."""
+        return _FirstChoice.model_construct(None, **dict(self))
+
+
+class _FirstChoice(NodeGroupSettings):
+    has_fallback: ClassVar[bool] = True
 
 
 def shape_name(group: str, kind: InstanceType) -> str:
@@ -220,13 +258,15 @@ DEFAULT_REGION = "us-east-1"
 SPOT_TYPES = ("m7i.2xlarge", "m6i.2xlarge", "m6a.2xlarge", "m7i-flex.2xlarge")
 """Four families: the fewer to choose from, the sooner a node is reclaimed."""
 
+GPU_DISK = 100
+"""GiB: images with CUDA and a framework inside take 10 to 20 GiB each."""
+
 _GROUPS: Mapping[NodeKind, Mapping[str, Any]] = {
     # Two nodes, so that the system pods and the controller survive one of them.
     NodeKind.FIXED: {"instanceTypes": ["m7i.2xlarge"], "min": 2, "max": 6},
     # Two families of one shape: when one is sold out in a zone the other may not be.
     NodeKind.FLEXIBLE: {"instanceTypes": ["m7i.4xlarge", "m6i.4xlarge"], "max": 20},
-    # Images with CUDA and a framework inside take 10 to 20 GiB each.
-    NodeKind.GPU: {"instanceTypes": ["g5.2xlarge"], "max": 8, "diskSize": 100},
+    NodeKind.GPU: {"instanceTypes": ["g5.2xlarge"], "max": 8, "diskSize": GPU_DISK},
     NodeKind.SPOT: {"instanceTypes": list(SPOT_TYPES), "max": 20},
 }
 
@@ -252,12 +292,22 @@ def filled_group(
     if "instanceTypes" not in filled and (types := types_of_families(filled, region)):
         filled["instanceTypes"] = types
     filled = {**_GROUPS[valid_kind], **filled}
+    if valid_kind is NodeKind.SPOT and _some_have_gpus(filled):
+        filled.setdefault("diskSize", GPU_DISK)
     if valid_kind is not NodeKind.FIXED and provisioner is Provisioner.KARPENTER:
         filled.setdefault("provisioner", provisioner.value)
     largest = filled.get("max")
     if "min" not in group and "min" in filled and type(largest) is int and largest > 0:
         filled["min"] = min(filled["min"], largest)
     return filled
+
+
+def _some_have_gpus(group: Mapping[str, Any]) -> bool:
+    """True if one of the types has GPUs, by the price tables or the shape. Values of other forms have a finding."""
+    types, shape, known = group["instanceTypes"], group.get("shape"), instance_type_names()
+    names = cast("Sequence[object]", types) if isinstance(types, list | tuple) else ()
+    described = isinstance(shape, Mapping) and bool(cast("Mapping[str, object]", shape).get("gpu"))
+    return described or any(isinstance(name, str) and name in known and instance_type(name).gpu for name in names)
 
 
 def filled_groups(

@@ -245,6 +245,18 @@ def _claim_has_its_path(checkpoints: CheckpointSettings | None, volumes: Mapping
             raise wanted("volume.path-twice", expected, found=volume.at, example=f"/{name}", at=("volumes", name, "at"))
 
 
+def _a_fallback_needs_saves(fallback: str, checkpoints: CheckpointSettings | None) -> None:
+    if fallback and (checkpoints is None or not checkpoints.required):
+        raise wanted(
+            "fallback.without-saves",
+            "checkpoints of required: true with a fallback",
+            found="no checkpoints" if checkpoints is None else "checkpoints that are not required",
+            example="checkpoints: { store: s3://acme-checkpoints, every: 5m, saveWithin: 90s, required: true }",
+            hint="one budget covers the workers on both groups and admits every drain, so their jobs must save",
+            at="fallback",
+        )
+
+
 def _jobs_per_worker(fields: Mapping[str, Any]) -> int:
     """Return how many jobs one worker completes within the longest wait of a job."""
     within, takes = fields.get("drain_within"), fields.get("job_takes")
@@ -318,6 +330,7 @@ class WorkerSettings(PoolSettings, ScrapedPodSettings, GroupPodSettings):
         Check(("checkpoints", "safe_stop"), _checkpoints_can_pause),
         Check(("checkpoints", "longest_job"), _saved_before_the_job_would_end),
         Check(("checkpoints", "volumes"), _claim_has_its_path),
+        Check(("fallback", "checkpoints"), _a_fallback_needs_saves),
     )
     instead_of: ClassVar[dict[str, str]] = {
         "calm": "it is called stabilizationWindow",
@@ -353,6 +366,12 @@ class WorkerSettings(PoolSettings, ScrapedPodSettings, GroupPodSettings):
         default="",
         description=NODE_GROUP,
         examples=["flexible"],
+    )
+    fallback: str = Field(
+        default="",
+        description="on-demand node group for workers that get no spot node; with nodeGroup of kind spot and "
+        "checkpoints of required: true. A worker that runs is never moved back",
+        examples=["gpu"],
     )
 
     @property

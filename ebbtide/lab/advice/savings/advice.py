@@ -148,7 +148,7 @@ def _of_first_types(settings: StackSettings) -> StackSettings:
 
 def _of_several_sizes(settings: StackSettings, usage: Usage) -> Iterable[str]:
     for name, group in settings.karpenter_groups.items():
-        if any(usage.nodes.get(name, ())) and len(group.largest_types) < len(group.types):
+        if any(usage.nodes.get(name, ())) and len(group.types_to_fit) < len(group.types):
             first, other = group.instance_types[0], group.types[0].name
             yield (
                 f"{name} has types of several sizes, and the usage states none: its nodes count as {first}. A "

@@ -322,6 +322,7 @@ def command_options(replay: Replay) -> dict[str, Sequence[str]]:
         "--max-job": [] if replay.max_job_s is None else [f"{replay.max_job_s:.0f}s"],
         "--no-rollouts": [] if replay.rollouts else [""],
         **{_option_of(failure.name): _failure(failure.name, replay.failures) for failure in fields(Failures)},
+        "--spot-capacity": [replay.spot_capacity] if replay.spot_capacity else [],
         "--strategy": list(replay.strategies) if named else [],
         "--prices": [typed.prices] if typed.prices else [],
     }

@@ -68,11 +68,21 @@ class Interruptions:
         self.machines: Machinery | None = None
         self.pods: PodStopper | None = None
         self.count = 0
+        if accidents.capacity is not None:
+            for group, zones in accidents.capacity.interrupted.items():
+                for zone, instants in zones.items():
+                    for at in instants:
+                        timeline.at(at, lambda group=group, zone=zone: self._notice_all(group, zone))
 
     def launched(self, node: Node) -> None:
         rate = self._rates.get(node.group, 0.0)
         if rate > 0:
             self._timeline.after(self._rng.expovariate(rate) * 3600, lambda: self._notice(node))
+
+    def _notice_all(self, group: str, zone: str) -> None:
+        for node in list(self._state.nodes.values()):
+            if node.group == group and node.zone == zone and not node.lacking:
+                self._notice(node)
 
     def _notice(self, node: Node) -> None:
         if node.name not in self._state.nodes or self.machines is None or self.pods is None:

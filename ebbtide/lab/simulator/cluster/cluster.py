@@ -84,6 +84,9 @@ class ClusterModel:
 
     def _add_accidents(self, timeline: Timeline, accidents: Accidents, rng: random.Random) -> None:
         self._machines.boots = Boots(accidents, rng)
+        if accidents.capacity is not None:
+            self._machines.capacity = accidents.capacity
+            self._state.by_zone = frozenset(accidents.capacity.without)
         self._lifecycle.image_pull_s = accidents.image_pull_s
         interruptions = Interruptions(timeline, self._state, accidents, rng)
         interruptions.machines, interruptions.pods = self._machines, self._lifecycle
@@ -156,11 +159,11 @@ class ClusterModel:
 
     def nodes(self) -> tuple[Node, ...]:
         """All billed nodes, including booting and leaving ones, oldest first."""
-        return tuple(self._state.nodes.values())
+        return tuple(node for node in self._state.nodes.values() if not node.lacking)
 
     def node_counts(self) -> Mapping[str, int]:
         """Nodes of every group from launch to termination; those being drained count."""
-        return dict(self._machines.counts)
+        return self._machines.existing
 
     def billed_seconds(self) -> Mapping[str, float]:
         """Node-seconds by group up to now, from launch to termination, including boot and drain."""

@@ -89,6 +89,7 @@ class Node:
     unwanted: bool = False  # marked by the autoscaler for removal: the scheduler prefers others
     stopping: dict[str, int] = field(default_factory=dict[str, int])  # its stopping pods, by workload
     zone: str = ""  # empty: zones are not modelled
+    lacking: bool = False  # requested while its zone has no capacity: no machine exists, and nothing is billed
 
     @property
     def group(self) -> str:
@@ -179,6 +180,7 @@ class ClusterState:
     deployments: dict[str, Deployment] = field(default_factory=dict[str, Deployment])
     unschedulable: dict[str, Pod] = field(default_factory=dict[str, Pod])  # by name: pods that no node took
     uncertain: dict[str, Node] = field(default_factory=dict[str, Node])  # launches that may be late or fail
+    by_zone: frozenset[str] = frozenset()  # groups whose capacity is modelled: each of their zones pauses separately
     version: int = 0  # incremented by every change
     autoscaled: dict[str, GroupModel] = field(init=False)  # groups that the cluster autoscaler scales; by default all
     watchers: list[dict[str, Node]] = field(default_factory=list[dict[str, Node]])

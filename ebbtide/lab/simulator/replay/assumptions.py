@@ -38,11 +38,12 @@ def assumptions_of(
     resync: timedelta,
     rollouts: bool,
     saves: Mapping[str, Saves],
+    capacity_varies: bool = False,
 ) -> tuple[str, ...]:
     return (
         *_job_sentences(left_out, aligned=aligned),
         _rollout_sentence(rollouts=rollouts),
-        *_node_sentences(settings, resync),
+        *_node_sentences(settings, resync, capacity_varies=capacity_varies),
         *_strategy_sentences(),
         *_checkpoint_sentences(saves),
         *_disk_sentences(settings),
@@ -93,10 +94,12 @@ def _rollout_sentence(*, rollouts: bool) -> str:
     )
 
 
-def _node_sentences(settings: StackSettings, resync: timedelta) -> Iterator[str]:
+def _node_sentences(settings: StackSettings, resync: timedelta, *, capacity_varies: bool = False) -> Iterator[str]:
+    on_demand = " on demand" if capacity_varies else ""
     yield (
         f"A node takes pods {NODE_BOOT_S:g} s after its launch and a pod is ready {POD_START_S:g} s after it is bound; "
-        "zones are treated as one, DaemonSet requests are subtracted from every node, and capacity is always available."
+        "zones are treated as one, DaemonSet requests are subtracted from every node, and capacity"
+        f"{on_demand} is always available."
     )
     yield _autoscaler_sentence(settings) if settings.cluster.context is None else _existing_nodes_sentence(settings)
     yield (

@@ -5,6 +5,7 @@ then is unfinished. Equal inputs and seed give an equal `Replay`, except for `re
 """
 
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 
 from ebbtide.lab.simulator.billing import open_spans
@@ -16,10 +17,11 @@ from ebbtide.lab.simulator.strategies.plans import unpriced_groups
 from ebbtide.lab.simulator.strategies.run import Progress
 from ebbtide.lab.simulator.strategies.table import STRATEGIES, StrategyResults, stack_with_changes
 from ebbtide.lab.simulator.trace.traces import Trace
-from ebbtide.lab.simulator.world.failures import failure_assumptions
+from ebbtide.lab.simulator.world.failures import failure_assumptions, spot_types
 from ebbtide.lab.simulator.world.pools import gang_assumptions, queue_assumption
 from ebbtide.lab.simulator.world.saves import saves_of
 from ebbtide.lab.simulator.world.schedules import job_assumptions
+from ebbtide.lab.simulator.world.spot_capacity import Period, capacity_assumptions, spot_capacity_of
 from ebbtide.settings.capacity.node_sets import constant_groups
 from ebbtide.settings.model import StackSettings
 from ebbtide.text.durations import DAY_S
@@ -65,6 +67,7 @@ def replay(
                 resync=setup.config.resync,
                 rollouts=options.rollouts,
                 saves=saves_of(changed.workers),
+                capacity_varies=options.spot_capacity is not None,
             ),
             queue_assumption(setup.assignment),
             *gang_assumptions(setup.assignment),
@@ -72,6 +75,7 @@ def replay(
             *ray_assumptions(settings.ray, [job.ray for job in setup.jobs if job.ray is not None]),
             *(sentence for topology in topologies for sentence in topology.assumptions),
             *failure_assumptions(failures, changed),
+            *_capacity_assumptions(options, changed, setup.period),
         ),
         coverage=setup.assignment.coverage,
         jobs_unfit=setup.assignment.unfit,
@@ -87,11 +91,19 @@ def replay(
         attainable=_saving(bound, baseline) if states_saving else None,
         overloads=overloads,
         constant_nodes=constant,
+        spot_capacity="" if options.spot_capacity is None else options.spot_capacity.name,
         queue_names=trace.queue_names,
         by_queue=setup.assignment.by_queue,
         queues_not_served=setup.assignment.queues_not_served,
         unpriced=unpriced_groups(settings),
     )
+
+
+def _capacity_assumptions(options: ReplayOptions, changed: StackSettings, period: Period) -> Iterator[str]:
+    source, types = options.spot_capacity, spot_types(changed)
+    capacity = spot_capacity_of(source, types, changed, period)
+    if source is not None and capacity is not None:
+        yield from capacity_assumptions(source, capacity, types, period.end_s)
 
 
 def _saving(result: StrategyResult, baseline: StrategyResult) -> float | None:

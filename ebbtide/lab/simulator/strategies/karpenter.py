@@ -160,7 +160,7 @@ def _stack_pool(name: str, group: NodeGroupSettings, types: tuple[TypeModel, ...
         name=name,
         types=types,
         weight=group.growth_priority,
-        limits={"nodes": group.max, "cpu_m": group.max * group.largest_types[0].vcpu * 1000},
+        limits={"nodes": group.max, "cpu_m": group.max * max(kind.vcpu for kind in group.types) * 1000},
         budgets=BY_DAY,
         spot=group.kind is NodeKind.SPOT,
     )

@@ -7,8 +7,9 @@ cluster autoscaler.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypedDict
 
-from ebbtide.kube.autoscaler import DELAY_AFTER_ADD, EXPANDER, THRESHOLD, UNNEEDED, UNREMOVABLE_RECHECK
+from ebbtide.kube.autoscaler import DELAY_AFTER_ADD, EXPANDER, THRESHOLD, UNREMOVABLE_RECHECK, unneeded_time
 from ebbtide.kube.taints import GPU_TAINT, gpu_tolerations
 from ebbtide.lab.simulator.billing import GroupRates
 from ebbtide.lab.simulator.cluster.karpenter import NodePoolModel
@@ -69,7 +70,7 @@ FLAGS = AutoscalerFlags(
     skip_nodes_with_local_storage=False,
     skip_nodes_with_system_pods=False,
 )
-"""Ebbtide's flags of the cluster autoscaler. `UNNEEDED` and `THRESHOLD` are set for each group."""
+"""Ebbtide's flags of the cluster autoscaler. `unneeded_time` and `THRESHOLD` are set for each group."""
 
 _TOLERATES_GPUS = gpu_tolerations(GPU_RESOURCE)
 
@@ -218,7 +219,7 @@ def _all_fit(settings: StackSettings, group: str, kind: NodeKind, shape: GroupMo
 def group_model(name: str, group: NodeGroupSettings, zones: tuple[str, ...]) -> GroupModel:
     capacity = offered(usable(group.types[0]), group.reserved)
     ours = not group.existing  # Ebbtide taints its GPU nodes and sets the autoscaler's options of each group
-    unneeded = UNNEEDED.get(group.kind) if ours else None
+    unneeded = unneeded_time(group.kind, gpus=group.has_gpus) if ours else None
     return GroupModel(
         name=name,
         min=group.min,
@@ -437,6 +438,20 @@ def _ray_worker(name: str, group: RayGroup, topology: Topology, flags: Flags, gr
     return replace(model, pdb_max_unavailable=group.max, safe_to_evict=False) if group.spot else model
 
 
+class _Nodes(TypedDict):
+    """Fields of a workload's model."""
+
+    node_selector: Mapping[str, str]
+    one_of: frozenset[str] | None
+
+
+def _nodes_of(spec: GroupPodSettings, topology: Topology) -> _Nodes:
+    if isinstance(spec, WorkerSettings) and spec.fallback:
+        labels = [topology.of_group(group)[NODE_GROUP] for group in topology.settings.groups_of(spec)]
+        return {"node_selector": {}, "one_of": frozenset(labels)}
+    return {"node_selector": topology.of_group(spec.node_group), "one_of": None}
+
+
 def _worker_pod(name: str, spec: GroupPodSettings, topology: Topology, flags: Flags, grace_s: float) -> WorkloadModel:
     size = pod_size(spec)
     return WorkloadModel(
@@ -445,7 +460,7 @@ def _worker_pod(name: str, spec: GroupPodSettings, topology: Topology, flags: Fl
         cpu_m=size.cpu,
         memory_mib=size.memory,
         gpu=size.gpu,
-        node_selector=topology.of_group(spec.node_group),
+        **_nodes_of(spec, topology),
         tolerations=_TOLERATES_GPUS if size.gpu else (),
         pdb_max_unavailable=None if flags.job_pods else 0,
         do_not_disrupt=flags.job_pods,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ebbtide.lab.simulator.billing import open_spans
+from ebbtide.lab.simulator.cluster.model import GroupModel
 from ebbtide.lab.simulator.results import Strategy, StrategyResult
 from ebbtide.lab.simulator.setup import ReplaySetup
 from ebbtide.lab.simulator.strategies.bound import zero_wait_bound
@@ -38,6 +39,7 @@ from ebbtide.lab.simulator.strategies.plans import (
 )
 from ebbtide.lab.simulator.strategies.run import Owner, Progress, StrategyRun, production
 from ebbtide.lab.simulator.world.world import ClusterPlan, WorldSetup
+from ebbtide.settings.capacity.fallbacks import first_backoff
 from ebbtide.settings.model import StackSettings
 from ebbtide.vocabulary.controller_config import ControllerConfig
 
@@ -96,7 +98,7 @@ class StrategyResults:
         return StrategyRun(
             strategy=strategy,
             setup=setup,
-            plan=plan_of(topology, definition.flags),
+            plan=_in_zones(plan_of(topology, definition.flags), setup),
             config=definition.budgets(setup.config),
             world=world_setup_of(setup, strategy),
             result_of=self.of,
@@ -108,6 +110,25 @@ def in_vcpu_hours(result: StrategyResult, plan: ClusterPlan) -> StrategyResult:
     """Return the result with the vCPU-hours of its nodes."""
     vcpu_hours = sum(hours * plan.money.vcpus[group] for group, hours in result.node_hours_by_group.items())
     return replace(result, vcpu_hours=vcpu_hours)
+
+
+def _in_zones(plan: ClusterPlan, setup: ReplaySetup) -> ClusterPlan:
+    """The plan with the zones of groups whose capacity is modelled."""
+    if setup.accidents is None or (capacity := setup.accidents.capacity) is None:
+        return plan
+    zones = {name: tuple(spans) for name, spans in capacity.without.items()}
+
+    def zoned(shape: GroupModel) -> GroupModel:
+        return replace(shape, zones=zones.get(shape.name, shape.zones))
+
+    return replace(
+        plan,
+        groups=tuple(map(zoned, plan.groups)),
+        node_pools=tuple(
+            replace(pool, types=tuple(replace(kind, shape=zoned(kind.shape)) for kind in pool.types))
+            for pool in plan.node_pools
+        ),
+    )
 
 
 def other_provisioner(settings: StackSettings) -> Strategy | None:
@@ -128,7 +149,11 @@ def world_setup_of(setup: ReplaySetup, strategy: Strategy) -> WorldSetup:
     cluster = setup.settings.cluster
     autoscaler = flags.autoscaler if cluster.context is None else STOCK.autoscaler
     if autoscaler is EBBTIDE.autoscaler:
-        autoscaler = replace(autoscaler, max_drain_parallelism=cluster.parallel_drains)
+        autoscaler = replace(
+            autoscaler,
+            max_drain_parallelism=cluster.parallel_drains,
+            first_backoff_s=first_backoff(setup.settings).total_seconds(),
+        )
     return WorldSetup(
         start=setup.start,
         end_s=setup.end_s,

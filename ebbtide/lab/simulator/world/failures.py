@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 from ebbtide.lab.simulator.cluster.accidents import NOTICE_S
+from ebbtide.lab.simulator.cluster.capacity import SpotCapacity
 from ebbtide.lab.simulator.cluster.model import Accidents
 from ebbtide.prices import interruption_band
 from ebbtide.provisioning_labels import NodeKind
@@ -53,9 +54,9 @@ _LIMITS = {
 }
 
 
-def accidents_of(failures: Failures, settings: StackSettings) -> Accidents | None:
-    """The failures of the modelled cluster; None if nothing fails."""
-    if not failures.any:
+def accidents_of(failures: Failures, settings: StackSettings, capacity: SpotCapacity | None = None) -> Accidents | None:
+    """The failures of the modelled cluster; None if nothing fails. `capacity` None: it is always there."""
+    if not failures.any and capacity is None:
         return None
     return Accidents(
         failed_boots=failures.failed_boots,
@@ -64,8 +65,9 @@ def accidents_of(failures: Failures, settings: StackSettings) -> Accidents | Non
         missed_notices=failures.missed_notices,
         interruptions_per_hour={
             name: failures.spot_interruptions * rate_per_hour(interruption_band(settings.region, kind))
-            for name, kind in _spot_types(settings.by_type)
+            for name, kind in spot_types(settings).items()
         },
+        capacity=capacity,
     )
 
 
@@ -76,7 +78,7 @@ def rate_per_hour(band: str | None) -> float:
 
 def failure_assumptions(failures: Failures, settings: StackSettings) -> Iterator[str]:
     """The assumptions of a replay with these failures."""
-    spot = list(_spot_types(settings))
+    spot = list(_spot_groups(settings))
     if failures.spot_interruptions and not spot:
         yield "Spot interruptions were requested, but no node group of the stack is of kind spot: none took place."
     if spot and not failures.spot_interruptions:
@@ -108,7 +110,12 @@ def failure_assumptions(failures: Failures, settings: StackSettings) -> Iterator
         yield "The constant fleets and the bound are calculated without failures."
 
 
-def _spot_types(settings: StackSettings) -> Iterator[tuple[str, str]]:
+def spot_types(settings: StackSettings) -> dict[str, str]:
+    """Return the instance type of each spot group, as the modelled cluster names the groups."""
+    return dict(_spot_groups(settings.by_type))
+
+
+def _spot_groups(settings: StackSettings) -> Iterator[tuple[str, str]]:
     for name, group in sorted(settings.node_groups.items()):
         if group.kind is NodeKind.SPOT:
             yield name, group.types[0].name

@@ -51,7 +51,7 @@ class ModelledAutoscaler:
         self._drains = Drains(timeline, state, reach, flags, rng)
         self._drains.on_removed = lambda group: self._cooldown.removed(group, timeline.now)
         self._provisioning = Provisioning(state, reach.machines, flags)
-        self._scale_up.paused = lambda group: self._provisioning.paused(group, timeline.now)
+        self._scale_up.paused_zones = lambda group: self._provisioning.paused_zones(group, timeline.now)
         self._requests = ApiRateLimiter(flags.scan_interval_s)
         self._free_from = 0.0  # the end of the last scan
         self._second = 1.0 - (

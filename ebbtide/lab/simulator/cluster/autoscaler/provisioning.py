@@ -2,24 +2,31 @@
 
 A machine that is still no node `max_node_provision_s` after its launch is removed, unless its group would fall below
 its minimum. Until then it counts as booting, so nothing else is launched for its pods. If it belonged to the group's
-latest scale-up, the group backs off: it does not grow for 5 minutes. The pause doubles, up to 30 minutes, with each
-failure after a pause. It is reset by 3 hours without a failure, and by a scale-up whose nodes all become ready.
+latest scale-up, the group backs off: it does not grow for `first_backoff_s`. The pause doubles, up to 30 minutes, with
+each failure after a pause. It is reset by 3 hours without a failure, and by a scale-up whose nodes all become ready.
 
-Source: kubernetes/autoscaler 1.35.2, clusterstate/clusterstate.go (updateScaleRequests), core/static_autoscaler.go
-(removeOldUnregisteredNodes), utils/backoff/exponential_backoff.go, defaults in config/flags/flags.go.
+A launch without capacity does not wait that long. The autoscaler reads the Auto Scaling groups once a minute, and with
+them the activities that failed. It then reduces the group to its existing machines, and the group backs off. A managed
+group has one Auto Scaling group for each zone, so only the zone pauses.
+
+Source: kubernetes/autoscaler 1.35.2, clusterstate/clusterstate.go (updateScaleRequests,
+handleInstanceCreationErrors), core/static_autoscaler.go (removeOldUnregisteredNodes, deleteCreatedNodesWithErrors),
+utils/backoff/exponential_backoff.go, defaults in config/flags/flags.go; cloudprovider/aws/auto_scaling_groups.go
+(isNodeGroupAvailable) and aws_manager.go (refreshInterval).
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
-from ebbtide.lab.simulator.cluster.model import AutoscalerFlags
+from ebbtide.kube.autoscaler import LONGEST_BACKOFF
+from ebbtide.lab.simulator.cluster.model import AutoscalerFlags, GroupModel
 from ebbtide.lab.simulator.cluster.state import ClusterState, Node
 
-FIRST_PAUSE_S = 300.0
-LONGEST_PAUSE_S = 1800.0
+LONGEST_PAUSE_S = LONGEST_BACKOFF.total_seconds()
 FORGOTTEN_AFTER_S = 3 * 3600.0
+REFRESH_S = 60.0
 
 
 class Terminator(Protocol):
@@ -41,36 +48,48 @@ class Provisioning:
         self._state = state
         self._machines = machines
         self._patience = flags.max_node_provision_s
-        self._pauses: dict[str, _Pause] = {}
-        self._latest: dict[str, float] = {}  # the latest launch, by group
+        self._first_pause = flags.first_backoff_s
+        self._pauses: dict[_Growing, _Pause] = {}
+        self._latest: dict[_Growing, float] = {}  # the latest launch
 
     def update(self, now: float) -> None:
         """Remove launches that are too late. Costs nothing while no launch can fail."""
         if not self._state.uncertain:
             return
         for node in self._state.uncertain.values():
-            self._latest[node.group] = max(self._latest.get(node.group, -math.inf), node.launched_at)
-        for group in [name for name, pause in self._pauses.items() if pause.failed_at + FORGOTTEN_AFTER_S < now]:
-            del self._pauses[group]
+            growing = self._growing(node)
+            self._latest[growing] = max(self._latest.get(growing, -math.inf), node.launched_at)
+        for growing in [key for key, pause in self._pauses.items() if pause.failed_at + FORGOTTEN_AFTER_S < now]:
+            del self._pauses[growing]
         arrived = [node for node in self._state.uncertain.values() if node.ready or node.name not in self._state.nodes]
         for node in arrived:
             del self._state.uncertain[node.name]
-            if node.ready and all(other.group != node.group for other in self._state.uncertain.values()):
-                self._pauses.pop(node.group, None)
+            growing = self._growing(node)
+            if node.ready and all(self._growing(other) != growing for other in self._state.uncertain.values()):
+                self._pauses.pop(growing, None)
         for node in [node for node in self._state.uncertain.values() if self._too_late(node, now)]:
-            if self._latest.get(node.group, -math.inf) <= node.launched_at:
-                self._pause(node.group, now)
+            growing = self._growing(node)
+            if self._latest.get(growing, -math.inf) <= node.launched_at:
+                self._pause(growing, now)
             del self._state.uncertain[node.name]
             self._machines.terminate(node)
 
-    def paused(self, group: str, now: float) -> bool:
-        pause = self._pauses.get(group)
+    def paused(self, group: str, now: float, zone: str = "") -> bool:
+        """True if the group does not grow in this zone; an empty zone is the entire group."""
+        pause = self._pauses.get((group, zone))
         return pause is not None and now <= pause.until
+
+    def paused_zones(self, group: GroupModel, now: float) -> frozenset[str]:
+        """Return the zones in which the group does not grow: all if the entire group pauses."""
+        if not self._pauses:
+            return frozenset()
+        zones = group.zones or ("",)
+        return frozenset(zone for zone in zones if self.paused(group.name, now, zone) or self.paused(group.name, now))
 
     def next_timer(self, now: float) -> float | None:
         """The time at which the next launch is too late or the next pause ends."""
         times = [
-            node.launched_at + self._patience
+            self._given_up_at(node)
             for node in self._state.uncertain.values()
             if self._machines.counts[node.group] > node.shape.min
         ]
@@ -81,13 +100,25 @@ class Provisioning:
         return (
             not node.ready
             and not node.leaving
-            and now >= node.launched_at + self._patience
+            and now >= self._given_up_at(node)
             and self._machines.counts[node.group] > node.shape.min
         )
 
-    def _pause(self, group: str, now: float) -> None:
-        before = self._pauses.get(group)
-        lasts = FIRST_PAUSE_S if before is None else before.lasts
+    def _given_up_at(self, node: Node) -> float:
+        if node.lacking:
+            return (node.launched_at // REFRESH_S + 1) * REFRESH_S
+        return node.launched_at + self._patience
+
+    def _growing(self, node: Node) -> "_Growing":
+        return node.group, node.zone if node.group in self._state.by_zone else ""
+
+    def _pause(self, growing: "_Growing", now: float) -> None:
+        before = self._pauses.get(growing)
+        lasts = self._first_pause if before is None else before.lasts
         if before is not None and before.until < now:
             lasts = min(2 * lasts, LONGEST_PAUSE_S)
-        self._pauses[group] = _Pause(lasts, now + lasts, now)
+        self._pauses[growing] = _Pause(lasts, now + lasts, now)
+
+
+_Growing: TypeAlias = tuple[str, str]
+"""A group and the zone that pauses; an empty zone is the entire group."""

@@ -21,6 +21,10 @@ class MachineControl(Protocol):
         """`zone`: one of the group's; empty for the next one."""
         ...
 
+    def has_capacity(self, group: GroupModel, zone: str) -> bool:
+        """True if a launch in this zone makes a machine now."""
+        ...
+
     def close(self, node: Node) -> None:
         """Begin the removal: the node takes no more pods."""
         ...

@@ -58,7 +58,7 @@ class ScaleUp:
         self._ignored_labels = flags.balancing_ignored_labels
         self._memory = memory
         self._expander = Expander(flags.expander, memory.rng)
-        self.paused: Callable[[str], bool] = lambda _: False  # True for a group whose launches failed recently
+        self.paused_zones: Callable[[GroupModel], frozenset[str]] = lambda _: frozenset()  # launches failed recently
 
     def help(self, pods: Iterable[Pod]) -> Growth | None:
         """Launch nodes for pods that fit nowhere; None if no group can help."""
@@ -78,7 +78,7 @@ class ScaleUp:
         grown: list[GroupModel] = []
         for _ in range(best.nodes):
             grown.append(min(self._open(similar), key=lambda group: self._machines.counts[group.name]))
-            self._machines.launch(grown[-1], zone=best.zone)
+            self._machines.launch(grown[-1], zone=best.zone or self._zone_for(grown[-1]))
         return Growth(
             groups=frozenset(group.name for group in grown),
             pods=sum(best.helped.values()),
@@ -93,19 +93,36 @@ class ScaleUp:
             if disk in ("", zone) and self._placement.takes(group, workload) and empty.fits(workload)
         ]
         similar = self._open(self._similar(group, zone, [workload for workload, _ in fitting]))
-        if not fitting or group not in similar:
+        if not fitting or group not in similar or zone in self.paused_zones(group):
             return Option(group, 0, {})
-        limit = sum(twin.max - self._machines.counts[twin.name] for twin in similar)
+        limit = sum(self._left_in_zones(twin) for twin in similar)
         nodes = sum(not node.leaving for node in self._state.nodes.values())
         if zone:
-            nodes_in_zone = sum(node.shape is group and node.zone == zone for node in self._state.nodes.values())
-            limit = min(limit, max(0, group.most_in(zone) - nodes_in_zone))
+            limit = min(limit, self._left(group)[zone])
         return Estimator(self._memory, nodes).estimate(group, fitting, limit, zone)
 
     def _open(self, groups: Iterable[GroupModel]) -> list[GroupModel]:
-        return [
-            group for group in groups if self._machines.counts[group.name] < group.max and not self.paused(group.name)
-        ]
+        return [group for group in groups if self._left_in_zones(group) > 0]
+
+    def _left_in_zones(self, group: GroupModel) -> int:
+        """Return the nodes that the group may still get in zones that do not pause."""
+        paused = self.paused_zones(group)
+        if not paused:
+            return group.max - self._machines.counts[group.name]
+        return sum(left for zone, left in self._left(group).items() if zone not in paused) if group.zones else 0
+
+    def _left(self, group: GroupModel) -> dict[str, int]:
+        """Return the nodes that each zone of the group may still get."""
+        nodes = Counter(node.zone for node in self._state.nodes.values() if node.shape is group)
+        return {zone: max(0, group.most_in(zone) - nodes[zone]) for zone in group.zones}
+
+    def _zone_for(self, group: GroupModel) -> str:
+        """Return the zone of the next node; empty: any."""
+        paused = self.paused_zones(group)
+        if not paused:
+            return ""
+        left = {zone: number for zone, number in self._left(group).items() if zone not in paused}
+        return max(left, key=lambda zone: left[zone])
 
     def _similar(self, group: GroupModel, zone: str, workloads: Sequence[WorkloadModel]) -> list[GroupModel]:
         """The group and, if groups are balanced, similar ones that take the same pods."""

@@ -2,20 +2,41 @@
 
 Source: kubernetes-sigs/karpenter 1.14.1, controllers/state/cluster.go (`ConsolidationState`) and statenode.go
 (`nominationWindow`), controllers/nodeclaim/podevents (`dedupeTimeout`).
+
+A NodeClaim takes its cheapest type and a zone that have capacity. Those that turned out to have none are not offered
+for 3 minutes. A NodeClaim for which none is left is deleted at once.
+
+Source: aws/karpenter-provider-aws, pkg/cache/cache.go (`UnavailableOfferingsTTL`); kubernetes-sigs/karpenter 1.14.1,
+controllers/nodeclaim/lifecycle/launch.go (`InsufficientCapacityError`).
 """
 
 import random
 from collections import Counter
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import replace
+from typing import Protocol
 
+from ebbtide.lab.simulator.cluster.autoscaler.reach import MachineControl
 from ebbtide.lab.simulator.cluster.karpenter.model import DisruptionBudget, NodePoolModel, TypeModel
+from ebbtide.lab.simulator.cluster.model import GroupModel
 from ebbtide.lab.simulator.cluster.state import ClusterState, Node, Pod
 from ebbtide.lab.simulator.timeline import Timeline
+
+
+class Launchable(Protocol):
+    """A planned node: the types that fit its pods, and the zone of their disks or an empty text."""
+
+    @property
+    def types(self) -> Sequence[TypeModel]: ...
+
+    @property
+    def zone(self) -> str: ...
+
 
 NOMINATED_S = 20.0  # twice the longest batch
 POD_EVENTS_S = 10.0  # later events within this time are not recorded
 REST_S = 300.0  # after which consolidation counts the cluster as changed
+UNAVAILABLE_S = 180.0
 
 
 class Fleet:
@@ -31,6 +52,7 @@ class Fleet:
         self._nominated: dict[str, float] = {}  # by node: until
         self._pod_events: dict[str, float] = {}
         self._order: dict[str, float] = {}  # names of NodeClaims are random
+        self._unavailable: dict[tuple[str, str], float] = {}  # by shape and zone: until
         self._touched: dict[str, Node] = {}
         state.watchers.append(self._touched)
         self.changes = 0
@@ -97,6 +119,30 @@ class Fleet:
 
     def nominated_until(self, node: Node) -> float:
         return self._nominated.get(node.name, 0.0)
+
+    def is_offered(self, shape: GroupModel) -> bool:
+        return not self._unavailable or bool(self._zones_offered(shape, shape.zones or ("",)))
+
+    def _zones_offered(self, shape: GroupModel, zones: Sequence[str]) -> list[str]:
+        now = self._timeline.now
+        return [zone for zone in zones if self._unavailable.get((shape.name, zone), now) <= now]
+
+    @property
+    def offers_change_at(self) -> float | None:
+        """The time at which a type without capacity is offered again; None if all are offered."""
+        now = self._timeline.now
+        return min((until for until in self._unavailable.values() if until > now), default=None)
+
+    def launch(self, claim: "Launchable", machines: MachineControl) -> Node | None:
+        """Launch the cheapest offered type that has capacity; None if no offered type has any."""
+        for kind in sorted(claim.types, key=lambda kind: (kind.usd, kind.shape.name)):
+            nodes = Counter(node.zone for node in self._state.nodes.values() if node.shape is kind.shape)
+            zones = (claim.zone,) if claim.zone else sorted(kind.shape.zones, key=lambda zone: nodes[zone]) or ("",)
+            for zone in self._zones_offered(kind.shape, zones):
+                if machines.has_capacity(kind.shape, zone):
+                    return machines.launch(kind.shape, zone=zone)
+                self._unavailable[kind.shape.name, zone] = self._timeline.now + UNAVAILABLE_S
+        return None
 
     def places(self) -> list[Node]:
         """Nodes on which pods can be planned: Karpenter's, including booting ones, and other nodes that are ready."""

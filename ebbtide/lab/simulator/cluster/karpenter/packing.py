@@ -136,7 +136,11 @@ class SchedulingSimulation:
             return False
         for pool in self._pools:
             left = self._left.get(pool.name, {})
-            types = [kind for kind in pool.types if all(kind.counts(name) <= most for name, most in left.items())]
+            types = [
+                kind
+                for kind in pool.types
+                if all(kind.counts(name) <= most for name, most in left.items()) and self._fleet.is_offered(kind.shape)
+            ]
             claim = Claim(pool, types) if types else None
             if claim is not None and claim.take(pod, self._placement):
                 self.claims.append(claim)

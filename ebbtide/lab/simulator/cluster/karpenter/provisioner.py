@@ -56,12 +56,12 @@ class KarpenterProvisioner:
             if self._fleet.owns(node):
                 self._fleet.nominate(node)
         machines = self._reach.machines
-        launched = [machines.launch(claim.cheapest.shape, zone=claim.zone) for claim in packing.claims]
+        launched = [node for claim in packing.claims if (node := self._fleet.launch(claim, machines)) is not None]
         if launched:
             self._fleet.mark_changed()
             registered_s = min(node.registered_at for node in launched) - self._timeline.now
             self._retry_after(min(max(0.0, registered_s), RETRY_S))
-        elif packing.placed or self._fleet.going:
+        elif packing.placed or packing.claims or self._fleet.going or self._fleet.offers_change_at is not None:
             self._retry_after(RETRY_S)
 
     def _retry_after(self, delay: float) -> None:

@@ -47,15 +47,21 @@ class Removals:
                 self._fleet.nominate(node)
         self._fleet.mark_changed()
         claim = command.replacement
-        replacement = None if claim is None else self._reach.machines.launch(claim.cheapest.shape, zone=claim.zone)
-        self._await(command, replacement)
+        replacement = None if claim is None else self._fleet.launch(claim, self._reach.machines)
+        if claim is not None and replacement is None:
+            self._give_up(command)
+        else:
+            self._await(command, replacement)
+
+    def _give_up(self, command: Command) -> None:
+        for node in command.nodes:
+            self._fleet.going.pop(node.name, None)
+            if node.name in self._state.nodes:
+                self._reach.machines.reopen(node)
 
     def _await(self, command: Command, replacement: Node | None) -> None:
         if replacement is not None and replacement.name not in self._state.nodes:
-            for node in command.nodes:
-                self._fleet.going.pop(node.name, None)
-                if node.name in self._state.nodes:
-                    self._reach.machines.reopen(node)
+            self._give_up(command)
         elif replacement is not None and not replacement.ready:
             self._timeline.after(POLL_S, lambda: self._await(command, replacement))
         else:
