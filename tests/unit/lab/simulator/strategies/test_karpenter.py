@@ -119,13 +119,15 @@ def test_budgets_that_are_not_handed_over_are_assumed_to_be_karpenters_default(
 
 
 @pytest.mark.parametrize(("node_pools", "writes"), [("flexible: [general]", True), ("", False)])
-def test_only_budgets_that_ebbtide_writes_follow_the_window(node_pools: str, writes: bool, tmp_path: Path) -> None:
+def test_only_budgets_that_ebbtide_writes_follow_the_window(
+    node_pools: str, writes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stack = on_existing(tmp_path, "{ cpu: 8, memory: 32Gi, max: 5 }", node_pools)
     jobs = (Job(submitted_at=0.0, duration_s=60.0, queue="", cpu=3.0, memory_gib=8.0, gpu=0.0),)
     setup = replay_setup_of(stack, Trace(name="one", jobs=jobs), ReplayOptions())
     run = StrategyResults(setup).run_of(Strategy.FIXED_FLEXIBLE)
     world, written = World(run.plan, [], run.world), list[tuple[DisruptionBudget, ...]]()
-    world.cluster.set_node_budgets = lambda _pool, budgets: written.append(budgets)
+    monkeypatch.setattr(world.cluster, "set_node_budgets", lambda _pool, budgets: written.append(budgets))
     controlled_with_windows(run.config, world, ActionCounts(), run.plan, stack)
 
     assert (BY_DAY in written, budgets_of(5) in written) == (writes, writes)
