@@ -127,7 +127,11 @@ def test_only_budgets_that_ebbtide_writes_follow_the_window(
     setup = replay_setup_of(stack, Trace(name="one", jobs=jobs), ReplayOptions())
     run = StrategyResults(setup).run_of(Strategy.FIXED_FLEXIBLE)
     world, written = World(run.plan, [], run.world), list[tuple[DisruptionBudget, ...]]()
-    monkeypatch.setattr(world.cluster, "set_node_budgets", lambda _pool, budgets: written.append(budgets))
+
+    def record(_pool: str, budgets: tuple[DisruptionBudget, ...]) -> None:
+        written.append(budgets)
+
+    monkeypatch.setattr(world.cluster, "set_node_budgets", record)
     controlled_with_windows(run.config, world, ActionCounts(), run.plan, stack)
 
     assert (BY_DAY in written, budgets_of(5) in written) == (writes, writes)
