@@ -15,6 +15,7 @@ from ebbtide.lab.ledger.paid import Paid, paid_of
 from ebbtide.lab.ledger.rates import rates_of
 from ebbtide.prices import PricingAssumption, hourly
 from ebbtide.settings import StackSettings
+from tests.builders.existing import onprem
 from tests.builders.monitoring.month import FIXED, FLEXIBLE, REGION, KnownMonth, stack
 from tests.builders.settings import loaded
 
@@ -180,6 +181,18 @@ def test_prices_of_the_tables_apply_where_none_was_recorded(acme: StackSettings)
     rates = rates_of(acme, replace(WHOLE.recording(), prices={}))
 
     assert rates.listed_usd(FLEXIBLE, WHOLE.begin) == WHOLE.prices[FLEXIBLE][0][1]
+
+
+def test_each_described_type_of_existing_nodes_has_its_own_price(tmp_path: Path) -> None:
+    large, small = "{ cpu: 16, memory: 64Gi, usdPerHour: 2 }", "{ cpu: 8, memory: 32Gi, usdPerHour: 1 }"
+    sets = "nodeSelectors: { flexible: { pool: batch } }, nodePools: { flexible: [general] }"
+    types = f"{{ {FLEXIBLE}: {large}, {FIXED}: {small} }}"
+    existing = loaded(onprem(f"{sets}, nodeShapes: {{ flexible: {{ types: {types}, max: 9 }} }}"), tmp_path)
+    known = WHOLE.recording()
+    ran = {replace(key, group="flexible"): value for key, value in known.sightings.seen.items()}
+    rates = rates_of(existing, replace(known, prices={}, sightings=replace(known.sightings, seen=ran)))
+
+    assert [rates.listed_usd(kind, WHOLE.begin) for kind in (FLEXIBLE, FIXED)] == [2, 1]
 
 
 @pytest.mark.parametrize("text", ["2026-13", "2026-1", "november", "1999-01", "2026-11-01"])
