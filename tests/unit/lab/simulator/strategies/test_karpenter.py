@@ -26,7 +26,7 @@ from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.vocabulary.labels import Category
 from tests.builders.existing import onprem
 from tests.builders.settings import loaded
-from tests.builders.simulator import a_pool, a_stack, a_workload
+from tests.builders.simulator import a_pool, a_ray_group, a_stack, a_workload, with_ray
 
 OURS, DEFAULTS = Strategy.KARPENTER, Strategy.KARPENTER_DEFAULTS
 BOTH = (OURS, DEFAULTS)
@@ -94,6 +94,16 @@ def test_a_set_that_karpenter_provides_is_a_node_pool_with_the_types_of_its_shap
     assert pool.limits == {"nodes": 5, "cpu_m": 5 * 16_000}
     assert cluster_plan(stack, Strategy.MANAGED_GROUPS).groups[0].cpu_m == usable(instance_type("m7i.4xlarge")).cpu
     assert types(cluster_plan(stack, OURS), "flexible") == {"m7i.2xlarge", "m7i.4xlarge"}
+
+
+def test_the_head_of_ray_may_run_on_any_type_of_a_fixed_set_that_karpenter_provides(tmp_path: Path) -> None:
+    selectors = "nodeSelectors: { fixed: { karpenter.sh/nodepool: system }, flexible: { pool: batch } }"
+    fixed = "fixed: { instanceTypes: [m7i.xlarge, m7i.2xlarge], max: 3 }"
+    shapes = f"nodeShapes: {{ {fixed}, flexible: {{ cpu: 8, memory: 32Gi, max: 5 }} }}"
+    stack = with_known_nodes(with_ray(loaded(onprem(f"{selectors}, {shapes}"), tmp_path), {"cpu": a_ray_group()}))
+    (ray,) = cluster_plan(stack, Strategy.FIXED_FLEXIBLE).ray
+
+    assert {"fixed/m7i.xlarge", "fixed/m7i.2xlarge"} <= (ray.head.groups or set())
 
 
 def stack_types(stack: StackSettings) -> tuple[str, ...]:
