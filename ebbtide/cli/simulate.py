@@ -135,7 +135,10 @@ def simulate(
         bool, typer.Option("--full", help="Also print the assumptions, which --report always contains.")
     ] = False,
 ) -> None:
-    """Replay a trace of jobs: node-hours, dollars, waits; with --service of requests: pod-hours, latency, losses."""
+    """Replay a trace of jobs: node-hours, dollars, waits; with --service of requests: pod-hours, latency, losses.
+
+    Without a trace, on a stack without pools: the nodes that go at night, and what that saves.
+    """
     longest = None if max_job is None else max_job.total_seconds()
     if service is not None and describe is not None:
         describe_for(describe, stacks or [], service, at_once, json_file)

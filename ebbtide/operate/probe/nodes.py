@@ -17,6 +17,7 @@ from ebbtide.operate.objects import quantity, words_at
 from ebbtide.operate.probe.facts import Denied, Facts, NodeLabels
 from ebbtide.operate.probe.findings import Probed, ProbeFinding, State, missing, note, ok
 from ebbtide.operate.probe.wants import PodWant
+from ebbtide.operate.why.node_pins import NODE_POOL
 from ebbtide.prices import Capacity
 from ebbtide.provisioning_labels import ARCH, GPU_MEMORY, INSTANCE_TYPE, NodeKind
 from ebbtide.settings.capacity.packing import Nodes, packed
@@ -43,6 +44,7 @@ class NodeCapacity(NamedTuple):
     pods: int
     arch: str = ""  # by its label
     instance_type: str = ""  # by its label
+    node_pool: str = ""  # of Karpenter, by its label
 
     def gpus(self, pod: PodWant) -> Decimal:
         return self.devices.get(pod.gpu_resource, Decimal(0))
@@ -120,6 +122,12 @@ class NodeSet:
             yield f"{f'{least} to {most}' if least < most else most} nodes, the cluster has {number}"
         if not self.nodes:
             return
+        pools = sorted({node.node_pool for node in self.nodes} - {""})
+        if pools and not by_karpenter and self.name != NodeKind.FIXED:
+            yield (
+                f"no Karpenter, the nodes are of its NodePool {pools[0]} (for example cluster.nodePools: "
+                f"{{ {self.name}: [{', '.join(pools)}] }})"
+            )
         if shape.instance_types or shape.types:
             yield from self._other_types(shape)
             return
@@ -238,6 +246,7 @@ def _capacity(node: Json) -> NodeCapacity:
         pods=int(allocatable.get("pods") or _USUAL_PODS),
         arch=words_at(node, "metadata", "labels").get(ARCH, ""),
         instance_type=words_at(node, "metadata", "labels").get(INSTANCE_TYPE, ""),
+        node_pool=words_at(node, "metadata", "labels").get(NODE_POOL, ""),
     )
 
 

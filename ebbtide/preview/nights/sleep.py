@@ -16,6 +16,7 @@ from ebbtide.preview.cost.monthly import disk_usd_per_node_hour, group_costs
 from ebbtide.preview.nights.windows import short_date
 from ebbtide.prices import NoPrice
 from ebbtide.settings.capacity.packing import lasting_pods
+from ebbtide.settings.capacity.placement import with_adopted_pools
 from ebbtide.settings.capacity.process_documents import sleepers_of
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.never_asleep import never_asleep
@@ -53,6 +54,8 @@ def _local(hours: BusinessHours, instant: datetime) -> str:
 
 def _savings_text(settings: StackSettings, now: datetime) -> str:
     if settings.cluster.context is not None:
+        if settings.cluster.node_shapes and not with_adopted_pools(settings).workers:
+            return f"sleep: `ebbtide simulate {settings.stack}` shows which nodes go and what that saves"
         return "sleep: the cost of an existing cluster's nodes is not known here"
     hours = _node_hours_saved(settings, now)
     if not hours:

@@ -325,6 +325,25 @@ def test_prices_of_the_stack_count_before_those_of_a_region(tmp_path: Path) -> N
     assert line(lines, "list prices").endswith("$8.00 an hour today, $4.00 with these rules")
 
 
+@pytest.mark.parametrize(("region", "priced_in"), [("  aws:region: us-east-1\n", "us-east-1"), ("", "eu-central-1")])
+def test_a_node_of_a_listed_type_costs_that_type_in_the_files_region_or_its_own(
+    region: str, priced_in: str, tmp_path: Path
+) -> None:
+    selectors = "{ fixed: { pool: batch }, flexible: { pool: batch } }"
+    shape = "{ instanceTypes: [m7i.2xlarge, m7i.4xlarge], max: 9 }"
+    cluster_keys = (
+        f"nodeSelectors: {selectors}, nodePools: {{ flexible: [general] }}, nodeShapes: {{ flexible: {shape} }}"
+    )
+    text = onprem(cluster_keys).replace("config:\n", f"config:\n{region}")
+    cluster = platform()
+    for node in cluster.nodes:  # of type m7i.2xlarge, in eu-central-1
+        node["metadata"]["labels"]["pool"] = "batch"
+
+    lines = lines_of(cluster, "jupyter", "postgres", settings=loaded(text, tmp_path))
+
+    assert f"{dollars(4 * on_demand(priced_in, 'm7i.2xlarge'))} an hour today" in line(lines, "list prices")
+
+
 def test_files_on_a_node_pin_it_unless_the_autoscaler_is_told_otherwise() -> None:
     cluster = Adoptable()
     cluster.workload("Deployment", "api", 2, volumes=[{"name": "tmp", "emptyDir": {}}])

@@ -377,6 +377,22 @@ def test_nodes_of_karpenter_are_compared_by_their_type_and_never_too_few(
     assert line == (f"note: cluster.nodeShapes.flexible differs: {differences}" if differences else "")
 
 
+def test_a_set_on_nodes_of_karpenter_that_the_file_does_not_name_is_reported(tmp_path: Path) -> None:
+    existing = node(cpu="8", memory="32Gi", pool="batch")
+    existing["metadata"]["labels"]["karpenter.sh/nodepool"] = "general"
+    described = (
+        "nodeSelectors: { flexible: { pool: batch } }, nodeShapes: { flexible: { cpu: 8, memory: 32Gi, max: 1 } }"
+    )
+    cluster = CannedCluster({NODES: {"items": [existing]}})
+
+    assert findings(cluster, wants(tmp_path, described))["node shape flexible"] == (
+        "note: cluster.nodeShapes.flexible differs: no Karpenter, the nodes are of its NodePool general "
+        "(for example cluster.nodePools: { flexible: [general] })"
+    )
+    named = wants(tmp_path, f"{described}, nodePools: {{ flexible: [general] }}")
+    assert "node shape flexible" not in findings(cluster, named)
+
+
 def test_nodes_that_an_autoscaler_adds_are_never_too_few(tmp_path: Path) -> None:
     cluster = CannedCluster({NODES: {"items": [node(gpu=2, pool="gpu")]}, AUTOSCALER: {"metadata": {}}})
 

@@ -1,5 +1,6 @@
 """When workloads sleep, and the dollars of the nodes that go meanwhile."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import pytest
@@ -14,6 +15,7 @@ from ebbtide.preview.sides import Side
 from ebbtide.settings.load import stack_of_text
 from ebbtide.settings.model import StackSettings
 from ebbtide.text.money import HOURS_PER_MONTH, dollars
+from tests.builders.adoption import stack_with as adopted_stack
 from tests.builders.settings import shortest
 from tests.builders.workloads.sleeping import BUNDLED, sleeping_stack, sleeping_text
 
@@ -183,3 +185,20 @@ def test_a_chart_that_loses_its_sleep_its_rule_or_its_object_without_the_first_s
 
     assert (danger.severity, danger.subjects) == (Severity.WARNING, ("notebooks",))
     assert "stays at 0 of 2 pods" in danger.impact
+
+
+@pytest.mark.parametrize(
+    ("shapes", "line"),
+    [
+        ({"flexible": {"cpu": 8, "memory": "32Gi", "max": 4}}, "sleep: `ebbtide simulate acme` shows which nodes go"),
+        ({}, "sleep: the cost of an existing cluster's nodes is not known here"),
+    ],
+)
+def test_on_an_existing_cluster_the_replay_of_nights_is_named_if_its_nodes_are_described(
+    shapes: Mapping[str, object], line: str
+) -> None:
+    cluster = {"kind": "existing", "context": "a", "nodeSelectors": {"flexible": {"a": "b"}}, "nodeShapes": shapes}
+    asleep = {"when": "outsideBusinessHours", "scale": {"kind": "Deployment", "name": "web"}}
+    stack = adopted_stack(cluster, web={"selector": {"app": "web"}, "sleep": asleep})
+
+    assert list(sleep_lines(stack, NOON))[-1].startswith(line)

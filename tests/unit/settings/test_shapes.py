@@ -112,6 +112,7 @@ def test_the_largest_of_several_types_decides_what_fits_and_the_others_may_run(t
     assert (group.by_karpenter, group.min, group.max) == (True, 0, 4)  # Karpenter keeps no minimum
     assert node_of(group) == usable(instance_type("m7i.4xlarge"))
     assert constant_groups(settings) == ()
+    assert with_node_sets(settings).budgeted_node_pools == ("general",)  # a set is no NodePool
 
 
 def test_each_kubelet_of_an_existing_node_pool_reserves_what_its_own_type_needs(tmp_path: Path) -> None:

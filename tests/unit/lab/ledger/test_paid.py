@@ -15,6 +15,7 @@ from ebbtide.lab.ledger.paid import Paid, paid_of
 from ebbtide.lab.ledger.rates import rates_of
 from ebbtide.prices import PricingAssumption, hourly, on_demand, spot_typical
 from ebbtide.settings import StackSettings
+from tests.builders.existing import onprem
 from tests.builders.monitoring.month import FIXED, FLEXIBLE, REGION, KnownMonth, stack
 from tests.builders.settings import loaded
 
@@ -205,6 +206,18 @@ def test_spot_nodes_with_gpus_are_billed_by_their_own_type(tmp_path: Path) -> No
     assert (peak.high_usd or 0) - (peak.low_usd or 0) > nodes * OCTOBER.hours * (
         on_demand(REGION, types[2]) - spot[types[1]]
     )
+
+
+def test_each_described_type_of_existing_nodes_has_its_own_price(tmp_path: Path) -> None:
+    large, small = "{ cpu: 16, memory: 64Gi, usdPerHour: 2 }", "{ cpu: 8, memory: 32Gi, usdPerHour: 1 }"
+    sets = "nodeSelectors: { flexible: { pool: batch } }, nodePools: { flexible: [general] }"
+    types = f"{{ {FLEXIBLE}: {large}, {FIXED}: {small} }}"
+    existing = loaded(onprem(f"{sets}, nodeShapes: {{ flexible: {{ types: {types}, max: 9 }} }}"), tmp_path)
+    known = WHOLE.recording()
+    ran = {replace(key, group="flexible"): value for key, value in known.sightings.seen.items()}
+    rates = rates_of(existing, replace(known, prices={}, sightings=replace(known.sightings, seen=ran)))
+
+    assert [rates.listed_usd(kind, WHOLE.begin) for kind in (FLEXIBLE, FIXED)] == [2, 1]
 
 
 @pytest.mark.parametrize("text", ["2026-13", "2026-1", "november", "1999-01", "2026-11-01"])

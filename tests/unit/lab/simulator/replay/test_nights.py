@@ -1,6 +1,7 @@
 """Replays without jobs: which nodes go at night, for how long, and what that saves."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -87,6 +88,48 @@ def test_a_smaller_type_for_the_night_is_a_saving_without_fewer_nodes() -> None:
 
     assert headline(night).startswith("At night smaller nodes take over: $")
     assert set(night.result.node_hours_by_group) == {"flexible/large", "flexible/small"}
+
+
+def configured(cluster: Mapping[str, Any], **sections: Any) -> StackSettings:
+    """A stack with business hours on all days."""
+    config = {
+        "ebbtide:customer": "acme",
+        "ebbtide:businessHours": {"timezone": "UTC", "week": {"mon-sun": "08:00-18:00"}},
+        "ebbtide:cluster": cluster,
+        **{f"ebbtide:{key}": value for key, value in sections.items()},
+    }
+    return parse_stack(config, stack="acme", file="acme.yaml")
+
+
+AUTOSCALED = {"flexible": {**ONE_TYPE["flexible"], "autoscaled": True}}
+
+
+@pytest.mark.parametrize("cluster", [of_karpenter(), existing(AUTOSCALED)], ids=["karpenter", "cluster-autoscaler"])
+def test_pods_that_releases_left_on_too_many_nodes_move_at_night_only_with_ebbtide(cluster: Mapping[str, Any]) -> None:
+    """A release starts a fifth pod on a third node, which remains with fewer pods than it could hold."""
+    web = {**WEB, "category": "flexible", "image": "a.b/web:1"}
+    night = nights_of(configured(cluster, workloads={"web": web}))
+
+    assert night.result.evictions_in_window > night.without.evictions_in_window == 0
+    assert flexible(night).at_night == 2 < flexible(night).nodes
+    assert night.result.evictions_in_business_hours == 0
+
+
+def test_fewer_nodes_in_business_hours_are_no_night() -> None:
+    """A cron job holds a node from before the evening until after the morning, and none runs by day."""
+    job = {"image": "a.b/job:1", "cpu": 5, "memory": "1Gi", "schedule": "55 17 * * *", "longestRun": "15h"}
+    none = {
+        "namespace": "team",
+        "selector": {"app": "a"},
+        "category": "worker",
+        "usually": 0,
+        "cpu": 1,
+        "memory": "1Gi",
+    }
+    stack = configured(of_karpenter(), cronJobs={"nightly": {**job, "runTakes": "860m"}}, adopted={"notebooks": none})
+    night = replay_nights(stack, ReplayOptions(days=2, start=datetime(2026, 6, 1, 12, tzinfo=UTC)))
+
+    assert flexible(night).at_night == 1
 
 
 def test_without_a_price_the_saving_is_in_node_hours() -> None:

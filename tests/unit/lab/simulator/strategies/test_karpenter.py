@@ -26,7 +26,7 @@ from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.vocabulary.labels import Category
 from tests.builders.existing import onprem
 from tests.builders.settings import loaded
-from tests.builders.simulator import a_pool, a_stack, a_workload
+from tests.builders.simulator import a_pool, a_ray_group, a_stack, a_workload, with_ray
 
 OURS, DEFAULTS = Strategy.KARPENTER, Strategy.KARPENTER_DEFAULTS
 BOTH = (OURS, DEFAULTS)
@@ -96,6 +96,16 @@ def test_a_set_that_karpenter_provides_is_a_node_pool_with_the_types_of_its_shap
     assert types(cluster_plan(stack, OURS), "flexible") == {"m7i.2xlarge", "m7i.4xlarge"}
 
 
+def test_the_head_of_ray_may_run_on_any_type_of_a_fixed_set_that_karpenter_provides(tmp_path: Path) -> None:
+    selectors = "nodeSelectors: { fixed: { karpenter.sh/nodepool: system }, flexible: { pool: batch } }"
+    fixed = "fixed: { instanceTypes: [m7i.xlarge, m7i.2xlarge], max: 3 }"
+    shapes = f"nodeShapes: {{ {fixed}, flexible: {{ cpu: 8, memory: 32Gi, max: 5 }} }}"
+    stack = with_known_nodes(with_ray(loaded(onprem(f"{selectors}, {shapes}"), tmp_path), {"cpu": a_ray_group()}))
+    (ray,) = cluster_plan(stack, Strategy.FIXED_FLEXIBLE).ray
+
+    assert {"fixed/m7i.xlarge", "fixed/m7i.2xlarge"} <= (ray.head.groups or set())
+
+
 def stack_types(stack: StackSettings) -> tuple[str, ...]:
     return stack.node_groups["flexible"].instance_types
 
@@ -119,13 +129,19 @@ def test_budgets_that_are_not_handed_over_are_assumed_to_be_karpenters_default(
 
 
 @pytest.mark.parametrize(("node_pools", "writes"), [("flexible: [general]", True), ("", False)])
-def test_only_budgets_that_ebbtide_writes_follow_the_window(node_pools: str, writes: bool, tmp_path: Path) -> None:
+def test_only_budgets_that_ebbtide_writes_follow_the_window(
+    node_pools: str, writes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stack = on_existing(tmp_path, "{ cpu: 8, memory: 32Gi, max: 5 }", node_pools)
     jobs = (Job(submitted_at=0.0, duration_s=60.0, queue="", cpu=3.0, memory_gib=8.0, gpu=0.0),)
     setup = replay_setup_of(stack, Trace(name="one", jobs=jobs), ReplayOptions())
     run = StrategyResults(setup).run_of(Strategy.FIXED_FLEXIBLE)
     world, written = World(run.plan, [], run.world), list[tuple[DisruptionBudget, ...]]()
-    world.cluster.set_node_budgets = lambda _pool, budgets: written.append(budgets)
+
+    def record(_pool: str, budgets: tuple[DisruptionBudget, ...]) -> None:
+        written.append(budgets)
+
+    monkeypatch.setattr(world.cluster, "set_node_budgets", record)
     controlled_with_windows(run.config, world, ActionCounts(), run.plan, stack)
 
     assert (BY_DAY in written, budgets_of(5) in written) == (writes, writes)
