@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from ebbtide.prices import InstanceType
+from ebbtide.provisioning_labels import Provisioner
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 
 LONGEST_NAME = 18
@@ -27,6 +28,13 @@ LONGEST_NAME = 18
 def has_parts(group: NodeGroupSettings) -> bool:
     """True if the group has a managed group for each shape."""
     return group.gpus_on_spot and not group.by_karpenter and group.shape is None
+
+
+def managed_group(group: NodeGroupSettings) -> NodeGroupSettings:
+    """Return a spot group with GPUs as the cluster autoscaler has it, with parts; other groups unchanged."""
+    if not (group.gpus_on_spot and group.by_karpenter):
+        return group
+    return group.model_copy(update={"provisioner": Provisioner.CLUSTER_AUTOSCALER})
 
 
 def parts_of(name: str, group: NodeGroupSettings) -> Mapping[str, NodeGroupSettings]:

@@ -100,6 +100,7 @@ class WorkloadModel:
     gpu: int = 0
     node_selector: Mapping[str, str] = field(default_factory=dict[str, str])
     groups: frozenset[str] | None = None  # node groups that it may run on, within its selector; None: all
+    prefers: frozenset[str] = frozenset()  # node groups that a preferred affinity names, with the highest weight
     one_per_node: bool = False
     anti_affinity_with: tuple[str, ...] = ()  # categories
     pdb_max_unavailable: int | None = None  # None: no budget

@@ -2,8 +2,8 @@
 
 A row has `from`, `until`, `zone`, `type`, `event` and `source`. An empty zone or type means all of the stack. `event`
 is `no-capacity`, from `from` up to `until`, or `interruption`, at `from`, of all spot nodes of the type in the zone.
-Times are seconds from the start of the replay, an epoch or ISO 8601 with a zone. `source` says where the row comes from;
-a row that was not measured says `synthetic`.
+Times are seconds from the start of the replay, an epoch or ISO 8601 with a zone. `source` says where the row comes
+from; a row that was not measured says `synthetic`.
 """
 
 from collections.abc import Iterator
