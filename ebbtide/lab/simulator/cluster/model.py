@@ -75,6 +75,7 @@ class AutoscalerFlags:
     balancing_ignored_labels: frozenset[str] = LABELS_IGNORED_ON_AWS
     max_graceful_termination_s: float = 600.0
     max_node_provision_s: float = 900.0  # from launch to a node; later the launch has failed
+    first_pause_s: float = 300.0  # of a group whose launch failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,7 +43,7 @@ from ebbtide.settings.capacity.placement import (
     suits,
     takes,
 )
-from ebbtide.settings.capacity.shapes_of_group import managed_group, parts_of
+from ebbtide.settings.capacity.shapes_of_group import managed_parts
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.pods.group import GroupPodSettings
@@ -156,7 +156,7 @@ def separate_groups(settings: StackSettings) -> Topology:
     source_of: dict[str, str] = {}
     managed: dict[str, NodeGroupSettings] = {}
     for name, group in settings.node_groups.items():
-        parts = parts_of(name, managed_group(group))
+        parts = managed_parts(name, group)
         managed |= parts
         source_of |= dict.fromkeys(parts, name)
     return _topology(settings, managed, source_of)

@@ -40,6 +40,7 @@ from ebbtide.lab.simulator.strategies.plans import (
 )
 from ebbtide.lab.simulator.strategies.run import Owner, Progress, StrategyRun, production
 from ebbtide.lab.simulator.world.world import ClusterPlan, WorldSetup
+from ebbtide.settings.capacity.fallbacks import first_backoff
 from ebbtide.settings.model import StackSettings
 from ebbtide.vocabulary.controller_config import ControllerConfig
 
@@ -145,7 +146,11 @@ def world_setup_of(setup: ReplaySetup, strategy: Strategy) -> WorldSetup:
     cluster = setup.settings.cluster
     autoscaler = flags.autoscaler if cluster.context is None else STOCK.autoscaler
     if autoscaler is EBBTIDE.autoscaler:
-        autoscaler = replace(autoscaler, max_drain_parallelism=cluster.parallel_drains)
+        autoscaler = replace(
+            autoscaler,
+            max_drain_parallelism=cluster.parallel_drains,
+            first_pause_s=first_backoff(setup.settings).total_seconds(),
+        )
     return WorldSetup(
         start=setup.start,
         end_s=setup.end_s,

@@ -23,7 +23,6 @@ from typing import Protocol, TypeAlias
 from ebbtide.lab.simulator.cluster.model import AutoscalerFlags, GroupModel
 from ebbtide.lab.simulator.cluster.state import ClusterState, Node
 
-FIRST_PAUSE_S = 300.0
 LONGEST_PAUSE_S = 1800.0
 FORGOTTEN_AFTER_S = 3 * 3600.0
 REFRESH_S = 60.0
@@ -48,6 +47,7 @@ class Provisioning:
         self._state = state
         self._machines = machines
         self._patience = flags.max_node_provision_s
+        self._first_pause_s = flags.first_pause_s
         self._pauses: dict[_Growing, _Pause] = {}
         self._latest: dict[_Growing, float] = {}  # the latest launch
 
@@ -113,7 +113,7 @@ class Provisioning:
 
     def _pause(self, growing: "_Growing", now: float) -> None:
         before = self._pauses.get(growing)
-        lasts = FIRST_PAUSE_S if before is None else before.lasts
+        lasts = self._first_pause_s if before is None else before.lasts
         if before is not None and before.until < now:
             lasts = min(2 * lasts, LONGEST_PAUSE_S)
         self._pauses[growing] = _Pause(lasts, now + lasts, now)

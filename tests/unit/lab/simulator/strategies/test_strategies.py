@@ -113,7 +113,7 @@ def test_spot_nodes_cost_the_typical_spot_price_and_no_plan_covers_them() -> Non
         assert rates is not None
         assert rates["spot"] == GroupRate(floor=0, floor_usd=usd, above_usd=usd)
     assert plan.money.on_demand["flexible"].above_usd == hourly("us-east-1", "m7i.4xlarge")
-    assert without_spot_price(with_spot()) == ()
+    assert without_spot_price(with_spot()) == {}
 
 
 def test_a_spot_group_whose_saving_is_unknown_is_billed_on_demand_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +121,7 @@ def test_a_spot_group_whose_saving_is_unknown_is_billed_on_demand_and_named(monk
     plan = cluster_plan(with_spot(), Strategy.FIXED_FLEXIBLE)
 
     assert plan.money.assumed["spot"].above_usd == hourly("us-east-1", "m7i.4xlarge")
-    assert without_spot_price(with_spot()) == ("spot",)
+    assert [*without_spot_price(with_spot())] == ["spot"]
 
 
 def test_a_group_whose_pods_do_not_fit_the_mixed_shape_stays() -> None:
