@@ -87,7 +87,7 @@ def node_shape(name: str, group: NodeGroupSettings) -> NodeTemplate:
         labels={NODE_GROUP: name, NODE_KIND: group.kind.value},
         max_pods=min(kind.max_pods for kind in group.types_to_fit),
         disk_gib=group.disk_size,
-        options=group_options(group),
+        options=group_options(group.kind, gpus=group.has_gpus),
         described=None if group.shape is None else first,
     )
     if first.gpu == 0:
@@ -164,11 +164,11 @@ def user_data(max_pods: int) -> str:
     return b64encode(_USER_DATA.format(max_pods=max_pods).encode()).decode()
 
 
-def group_options(group: NodeGroupSettings) -> dict[str, str]:
+def group_options(kind: NodeKind, *, gpus: bool) -> dict[str, str]:
     """Return the options that the autoscaler reads from tags of the group. Without a tag its flags apply."""
-    unneeded = unneeded_time(group.kind, gpus=group.has_gpus)
+    unneeded = unneeded_time(kind, gpus=gpus)
     if unneeded is None:
         return {}
     threshold = f"{THRESHOLD:g}"
     options = {"scaledownunneededtime": go_text(unneeded), "scaledownutilizationthreshold": threshold}
-    return options | {"scaledowngpuutilizationthreshold": threshold} if group.has_gpus else options
+    return options | {"scaledowngpuutilizationthreshold": threshold} if gpus else options

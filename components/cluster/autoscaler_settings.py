@@ -21,7 +21,8 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from components.aws.node_shape import name_stem
-from ebbtide.kube.autoscaler import DELAY_AFTER_ADD, EXPANDER, UNREMOVABLE_RECHECK
+from ebbtide.kube.autoscaler import DELAY_AFTER_ADD, EXPANDER, UNREMOVABLE_RECHECK, USUAL_BACKOFF
+from ebbtide.settings.capacity.fallbacks import first_backoff
 from ebbtide.settings.capacity.shapes_of_group import parts_of
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
@@ -76,33 +77,14 @@ def autoscaler_flags(settings: StackSettings) -> dict[str, str]:
         # A group whose minimum was raised gets its nodes without waiting for a pod.
         "enforce-node-group-min-size": "true",
         "v": "2",
+        # The fallback of a pool grows only if all groups of its spot group pause at a time.
         **_pause_after_a_failed_launch(settings),
     }
 
 
-NOTICED_AFTER = timedelta(minutes=3)
-"""Longest time from a failed launch of an Auto Scaling group to the autoscaler's notice: it asks AWS each minute, and
-copies the answer each two minutes. Source: kubernetes/autoscaler 1.35.2, aws_manager.go (refreshInterval) and
-clusterstate/utils/node_instances_cache.go."""
-
-_USUAL_PAUSE, _LONGEST_PAUSE = timedelta(minutes=5), timedelta(minutes=30)  # the autoscaler's defaults
-
-
 def _pause_after_a_failed_launch(settings: StackSettings) -> dict[str, str]:
-    """Return the first pause of a group after a failed launch, for stacks with a fallback.
-
-    Without spot capacity the Auto Scaling groups of a spot group, one for each shape and zone, fail one after the
-    other. The trap: if the first one's pause ends before the last one has failed, the autoscaler begins again, and the
-    fallback never grows (kubernetes/autoscaler issue 4958).
-    """
-    first_choices = {pool.node_group for pool in settings.workers.values() if pool.fallback}
-    groups = [
-        len(parts_of(name, group)) * len(settings.cluster.zones)
-        for name, group in settings.autoscaled_groups.items()
-        if name in first_choices
-    ]
-    pause = min(_LONGEST_PAUSE, NOTICED_AFTER * max(groups, default=0))
-    return {"initial-node-group-backoff-duration": go_text(pause)} if pause > _USUAL_PAUSE else {}
+    pause = first_backoff(settings)
+    return {} if pause == USUAL_BACKOFF else {"initial-node-group-backoff-duration": go_text(pause)}
 
 
 def _grace(settings: StackSettings) -> int:

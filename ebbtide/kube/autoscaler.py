@@ -12,6 +12,10 @@ EXPANDER = "priority,least-waste"
 DELAY_AFTER_ADD = timedelta(minutes=3)
 UNREMOVABLE_RECHECK = timedelta(minutes=1)
 
+USUAL_BACKOFF, LONGEST_BACKOFF = timedelta(minutes=5), timedelta(minutes=30)
+"""First and longest pause of an Auto Scaling group after a failed launch: the autoscaler's defaults. Each failure after
+a pause doubles it."""
+
 THRESHOLD = 0.65
 """Utilization below which a node may be removed. A node above it is never considered, whatever the budgets. A higher
 threshold thrashes: docs/adr/0005. On GPU nodes only GPU utilization counts; on other nodes it never does."""

@@ -36,6 +36,7 @@ from ebbtide.prices.rates import (
     shipped_on_demand,
     spot_typical,
     steady,
+    without_spot_price,
 )
 from ebbtide.prices.tables import priced_regions
 
@@ -70,4 +71,5 @@ __all__ = [
     "spot_typical",
     "steady",
     "usable",
+    "without_spot_price",
 ]

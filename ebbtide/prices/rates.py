@@ -161,8 +161,20 @@ def spot_typical(region: str, type: str | InstanceType) -> float:  # noqa: A002 
         return own_price
     saving = in_use(region).spot_saving.get(name)
     if saving is None:
-        raise NoPrice(f"no typical spot saving is known for {name} in {region}")
+        raise NoPrice(_without_saving([name], region))
     return on_demand(region, name) * (1 - saving)
+
+
+def without_spot_price(region: str, types: Iterable[InstanceType]) -> str:
+    """Name the types that have a list price and no typical spot price, as `NoPrice` does; "" if there are none."""
+    prices = in_use(region)
+    listed = [kind.name for kind in types if kind.usd_per_hour is None and kind.name in prices.on_demand]
+    bare = [name for name in listed if name not in prices.spot_saving]
+    return _without_saving(bare, region) if bare else ""
+
+
+def _without_saving(names: Iterable[str], region: str) -> str:
+    return f"no typical spot saving is known for {', '.join(names)} in {region}"
 
 
 def interruption_band(region: str, type: str) -> str | None:  # noqa: A002 - as above

@@ -69,23 +69,29 @@ def _unknown(name: str, why: str) -> Alternative:
 def _constant(
     settings: StackSettings, month: Month, rates: Rates, name: str, nodes: Mapping[str, int], *assumptions: str
 ) -> Alternative:
-    """Price nodes of the group's first type that run all month, with each price change."""
+    """Price nodes of the group's first type that run all month, with each price change. Of a spot group with GPUs no
+    type is the usual one: the bounds are those of its cheapest and its most expensive type.
+    """
     groups = with_node_sets(settings).node_groups
     plan = settings.costs.pricing_assumption
     plan = PricingAssumption.COMPUTE_1Y if plan is PricingAssumption.ON_DEMAND else plan
-    begin, end = month.begin.timestamp(), month.end.timestamp()
     low = high = 0.0
     for group, count in nodes.items():
         if not count:
             continue
-        if group not in groups or (kind := groups[group].types[0].name) not in rates.listed:
+        types = [kind.name for kind in groups[group].types] if group in groups else []
+        used = types if group in groups and groups[group].gpus_on_spot else types[:1]
+        if not used or not {*used} <= rates.listed.keys():
             return _unknown(name, f"no price for the nodes of {group or 'no group'}")
-        edges = [begin, *(at for at in rates.changes(kind) if begin < at < end), end]
-        usd = count * sum(rates.listed_usd(kind, first) * (last - first) / HOUR_S for first, last in pairwise(edges))
-        is_spot = groups[group].kind is NodeKind.SPOT
-        most = rates.spot_share.get(kind, 1.0) if is_spot else 1.0
-        high += usd * most
-        low += usd * (most if is_spot else plan_share(settings, group, plan))
+        usd = [count * _usd_of_month(kind, month, rates) for kind in used]
+        if groups[group].kind is NodeKind.SPOT:
+            usd = [listed * rates.spot_share.get(kind, 1.0) for kind, listed in zip(used, usd, strict=True)]
+            if bare := [kind for kind in used if kind not in rates.spot_share]:
+                assumptions = (*assumptions, f"no typical spot saving is known for {', '.join(bare)}: on demand")
+            low += min(usd)
+        else:
+            low += usd[0] * plan_share(settings, group, plan)
+        high += max(usd)
     text = ", ".join(f"{count} {group or 'without a group'}" for group, count in nodes.items() if count)
     return Alternative(
         name=name,
@@ -93,6 +99,13 @@ def _constant(
         high_usd=high,
         assumptions=(*assumptions, f"nodes: {text}", f"from {plan} to on-demand list prices for every node"),
     )
+
+
+def _usd_of_month(kind: str, month: Month, rates: Rates) -> float:
+    """Return the list price of a node that runs all month."""
+    begin, end = month.begin.timestamp(), month.end.timestamp()
+    edges = [begin, *(at for at in rates.changes(kind) if begin < at < end), end]
+    return sum(rates.listed_usd(kind, first) * (last - first) / HOUR_S for first, last in pairwise(edges))
 
 
 def _replayed(

@@ -30,14 +30,14 @@ _ADDED_TO_NAME = "[0-9a-f]{26}-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"  # by 
 class FallbackFacts:
     first: str  # node group
     second: str
-    pods: Sequence[Document]
+    pods: Sequence[Document] | None  # None: not readable
     group_of: Mapping[str, str]  # by node
     autoscaler_status: str | None = None
     unread: Sequence[str] = ()
 
 
 def fallback_facts(api: KubeApi, policy: PoolPolicy, deployment: Document) -> FallbackFacts | None:
-    """Return None for a pool without a fallback. Raises `ApiError` if the pods are refused."""
+    """Return None for a pool without a fallback."""
     template = at(deployment, "spec", "template")
     first, others = first_choice(template), required_groups(template) - {first_choice(template)}
     if not first or len(others) != 1:
@@ -47,7 +47,13 @@ def fallback_facts(api: KubeApi, policy: PoolPolicy, deployment: Document) -> Fa
     return FallbackFacts(
         first=first,
         second=others.pop(),
-        pods=items(api, f"/api/v1/namespaces/{policy.namespace}/pods", labelSelector=f"{WORKLOAD}={policy.deployment}"),
+        pods=readable(
+            "its pods",
+            unread,
+            lambda: items(
+                api, f"/api/v1/namespaces/{policy.namespace}/pods", labelSelector=f"{WORKLOAD}={policy.deployment}"
+            ),
+        ),
         group_of={str(at(node, "metadata", "name")): labels_of(node).get(NODE_GROUP, "") for node in nodes},
         autoscaler_status=readable("the autoscaler's status", unread, lambda: autoscaler_status(api)),
         unread=unread,
@@ -56,22 +62,27 @@ def fallback_facts(api: KubeApi, policy: PoolPolicy, deployment: Document) -> Fa
 
 def fallback_lines(facts: FallbackFacts) -> list[str]:
     """Return sentences for an operator."""
+    lines = [f"{_workers_text(facts)}Workers start on {facts.first} first, else on {facts.second}; none moves back."]
+    paused = [_paused_text(group) for group in _paused(facts)]
+    if paused:
+        failed = several(len(paused), "Auto Scaling group")
+        lines.append(f"After a failed launch the autoscaler does not grow {failed} of {facts.first} now: {paused[0]}.")
+    return [*lines, *(f"Not known: {part}." for part in facts.unread)]
+
+
+def _workers_text(facts: FallbackFacts) -> str:
+    if not facts.pods:
+        return ""
     nodes = [str(at(pod, "spec", "nodeName") or "") for pod in facts.pods]
     groups = Counter(facts.group_of.get(node) for node in nodes if node)
     waiting = nodes.count("")
     unknown = len(nodes) - waiting - groups[facts.first] - groups[facts.second]
     counts = [
-        f"{groups[facts.first]} on {facts.first}",
-        f"{groups[facts.second]} on its fallback {facts.second}",
+        *(f"{groups[group]} on {group}" for group in (facts.first, facts.second) if groups[group]),
         *([f"{waiting} without a node"] if waiting else []),
         *([f"{unknown} on nodes of an unknown group"] if unknown else []),
     ]
-    lines = [f"Its workers: {', '.join(counts)}. None moves back: new workers start on {facts.first} first."]
-    paused = [_paused_text(group) for group in _paused(facts)]
-    if paused:
-        failed = several(len(paused), "Auto Scaling group")
-        lines.append(f"After a failed launch the autoscaler does not grow {failed} of {facts.first}: {paused[0]}.")
-    return [*lines, *(f"Not known: {part}." for part in facts.unread)]
+    return f"Its workers: {', '.join(counts)}. "
 
 
 def _paused(facts: FallbackFacts) -> list[Document]:

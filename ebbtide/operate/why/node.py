@@ -281,12 +281,16 @@ def _fixed(facts: NodeFacts) -> list[str]:
 def option(facts: NodeFacts, name: str, flag: str, default: str) -> str:
     """Return the group's option, which Ebbtide sets by tag, else the autoscaler's flag, else its default."""
     kind = _kind(facts)
-    by_tag = group_options(kind) if kind is not None else {}
+    by_tag = group_options(kind, gpus=_has_gpus(facts)) if kind is not None else {}
     return by_tag.get(name) or (facts.flags or {}).get(flag) or default
 
 
+def _has_gpus(facts: NodeFacts) -> bool:
+    return bool(quantity(at(facts.node, "status", "allocatable", GPU_RESOURCE)))
+
+
 def _too_full(facts: NodeFacts) -> list[str]:
-    gpu = "gpu" if quantity(at(facts.node, "status", "allocatable", GPU_RESOURCE)) else ""
+    gpu = "gpu" if _has_gpus(facts) else ""
     flag = f"scale-down-{'gpu-' if gpu else ''}utilization-threshold"
     threshold = float(option(facts, f"scaledown{gpu}utilizationthreshold", flag, "0.5"))
     daemons_count = not is_on(facts.flags, "ignore-daemonsets-utilization", default=False)

@@ -183,7 +183,8 @@ def _other_groups(settings: StackSettings) -> Iterator[tuple[str, str, StackSett
         if not isinstance(entry, GroupPodSettings) or pod.group not in groups:
             continue
         for name, group in groups.items():
-            other = name != pod.group and group.kind is groups[pod.group].kind
+            alike = group.kind is groups[pod.group].kind and group.has_gpus is groups[pod.group].has_gpus
+            other = name != pod.group and alike
             holds = fits(pod.size, node_of(group)) and disk_holds(group, entry.ephemeral_storage)
             if other and holds and suits(group, entry):
                 yield pod.path, f"nodeGroup: {name}", _moved(settings, pod.at, name)

@@ -4,18 +4,19 @@ An autoscaled group has no single price, so there are three. `usd_always` is the
 the nodes that they need (`ebbtide.preview.cost.always`); a Karpenter node is of the cheapest type that holds its pods.
 `usd_at_min`, with each group at its `min`, is kept for one release. A month is 730 hours, as AWS counts it. If a group
 may get one of several instance types, the most expensive counts, since AWS or Karpenter chooses; a Karpenter group has
-a note with the range. A plan covers only a group's `min`; further nodes are on demand (`ebbtide.prices.rates`). Spot
-groups always have the typical spot price, since no plan covers them. The nodes' disks are one line: a disk is billed as
-long as its node exists. Further lines are the same at any size: the EKS control plane, NAT gateways with their
-addresses, interface endpoints, the key of the cluster's secrets, the queues' volume or ElastiCache nodes, and the disks
-of stateful services, which are billed by size.
+a note with the range. Of a spot group with several sizes each size has its share of `min` and `max`. A plan covers only
+a group's `min`; further nodes are on demand (`ebbtide.prices.rates`). Spot groups always have the typical spot price,
+since no plan covers them. The nodes' disks are one line: a disk is billed as long as its node exists. Further lines are
+the same at any size: the EKS control plane, NAT gateways with their addresses, interface endpoints, the key of the
+cluster's secrets, the queues' volume or ElastiCache nodes, and the disks of stateful services, which are billed by
+size.
 
 Left out because they depend on use: data through the NAT gateway and between zones, logs, and volumes that the
 customer's own objects claim. Load balancers and snapshots have no price in the tables; `not_in_figures` lists the
 stack's. Pure: list prices from the shipped tables, no clock (the day is an argument) and no cloud.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -32,9 +33,11 @@ from ebbtide.prices import (
     price_date,
     service_price,
     spot_typical,
+    without_spot_price,
 )
 from ebbtide.prices.missing import how_to_price
 from ebbtide.provisioning_labels import NodeKind
+from ebbtide.settings.capacity.shapes_of_group import parts_of
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.cluster import ControlPlaneTier, SupportType
 from ebbtide.settings.sections.eks_versions import STANDARD_SUPPORT_UNTIL
@@ -152,16 +155,19 @@ def _group(
     used: float | None,
 ) -> GroupCost:
     rate, usd_always, note = None, None, ""
+    parts: list[tuple[NodeGroupSettings, GroupRate]] = []
     try:
-        rates = [_rate(kind, group, settings) for kind in group.types]
+        rates = _rates(group, settings)
         rate, note = _dearest(rates), _range(group, rates)
+        parts = [(part, _dearest(_rates(part, settings))) for part in parts_of(name, group).values()]
         usd_always = (
             karpenter_usd(group, [rate.above_usd for rate in rates], always)
             if group.by_karpenter
             else _month(rate, sum(always.values()))
         )
     except NoPrice as unknown:
-        note = str(unknown) if group.kind is NodeKind.SPOT else _no_price(settings.region)
+        spot_note = without_spot_price(settings.region, group.types) or str(unknown)
+        note = spot_note if group.kind is NodeKind.SPOT else _no_price(settings.region)
     spot = group.kind is NodeKind.SPOT
     assumption = settings.costs.pricing_assumption
     planned = not spot and group.min > 0 and assumption.approximate
@@ -175,8 +181,8 @@ def _group(
         node_group=True,
         rate=rate,
         usd_always=usd_always,
-        usd_at_min=_month(rate, group.min * HOURS_PER_MONTH),
-        usd_at_max=_month(rate, group.max * HOURS_PER_MONTH),
+        usd_at_min=_total((part.min, rate) for part, rate in parts),
+        usd_at_max=_total((part.max, rate) for part, rate in parts),
         usd_at_usage=_month(rate, used),
         node_hours=used,
         assumption=f"{purchase}; {estimates}" if estimates else purchase,
@@ -185,6 +191,12 @@ def _group(
         note=note,
         estimated=bool(estimates),
     )
+
+
+def _total(nodes: Iterable[tuple[int, GroupRate]]) -> float | None:
+    """Return US dollars a month of the sizes of a group, each with its rate; None without any."""
+    months = [_month(rate, number * HOURS_PER_MONTH) or 0.0 for number, rate in nodes]
+    return sum(months) if months else None
 
 
 def _range(group: NodeGroupSettings, rates: Sequence[GroupRate]) -> str:
@@ -241,6 +253,10 @@ def _disks(
         price_date=price_date(settings.region).services,
         note=note,
     )
+
+
+def _rates(group: NodeGroupSettings, settings: StackSettings) -> list[GroupRate]:
+    return [_rate(kind, group, settings) for kind in group.types]
 
 
 def _rate(kind: InstanceType, group: NodeGroupSettings, settings: StackSettings) -> GroupRate:

@@ -27,7 +27,8 @@ from ebbtide.preview.nights.windows import (
     window_of,
 )
 from ebbtide.recording.state import StackState
-from ebbtide.settings.checks.cautions import holidays_end_text, no_readiness_text, spot_cautions
+from ebbtide.settings.checks.cautions import holidays_end_text, no_readiness_text
+from ebbtide.settings.checks.spot_cautions import workers_without_notice
 from ebbtide.settings.model import StackSettings
 from ebbtide.vocabulary.labels import Category
 from ebbtide.vocabulary.windows import BusinessHours, DisruptionWindow
@@ -70,7 +71,7 @@ def eviction_cautions(state: StackState) -> Iterator[str]:
     silent = {pods.name for pods in flexible if not pods.has_probe}
     if silent:
         yield no_readiness_text(sorted(silent))
-    yield from map(str, spot_cautions(state.settings))
+    yield from map(str, workers_without_notice(state.settings))
 
 
 def _row(settings: StackSettings, hours: BusinessHours, night: Night) -> WindowRow:

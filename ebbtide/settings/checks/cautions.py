@@ -18,9 +18,11 @@ from ebbtide.settings.capacity.packing import (
 from ebbtide.settings.capacity.placement import copies, fits, offered, room_on_disk, takes
 from ebbtide.settings.capacity.pods import gateway_entrance
 from ebbtide.settings.capacity.process_documents import sleepers_of
+from ebbtide.settings.capacity.shapes_of_group import parts_of
 from ebbtide.settings.checks.architectures import architecture_cautions
 from ebbtide.settings.checks.commands import command_cautions
 from ebbtide.settings.checks.foreseen import policy_breaches
+from ebbtide.settings.checks.spot_cautions import spot_cautions
 from ebbtide.settings.declared import declared_pods, owned_entries, rolling_pods
 from ebbtide.settings.file.keys import RAY
 from ebbtide.settings.file.problems import Caution, path_text
@@ -51,7 +53,6 @@ from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
 from ebbtide.settings.sections.zones import usual_id, usual_letters
 from ebbtide.text.counts import first_names
-from ebbtide.text.pages import page_command
 from ebbtide.text.quantities import memory_text
 from ebbtide.vocabulary.labels import Category
 from ebbtide.vocabulary.windows import BusinessHours
@@ -287,7 +288,8 @@ def _about_images(settings: StackSettings) -> Iterator[Caution]:
 
 def _about_addresses(settings: StackSettings) -> Iterator[Caution]:
     room, zones = settings.network.nodes_per_zone(), len(settings.cluster.zones)
-    nodes = sum(-(-group.max // zones) for group in settings.node_groups.values())
+    managed = [part for name, group in settings.node_groups.items() for part in parts_of(name, group).values()]
+    nodes = sum(-(-part.max // zones) for part in managed)
     if room is not None and nodes > room:
         text = (
             f"a zone has addresses for {room} nodes at most, and the groups may have {nodes} there; "
@@ -457,18 +459,6 @@ def _homes(settings: StackSettings, pod: PodSettings) -> Iterator[NodeGroupSetti
                 yield group
         elif isinstance(pod, WorkerSettings) and name in settings.groups_of(pod):
             yield group
-
-
-def spot_cautions(settings: StackSettings) -> Iterator[Caution]:
-    """Workers on spot nodes: their closed budgets refuse the drain (docs/explanation/spot.md)."""
-    for name, pool in settings.workers.items():
-        if settings.on_spot(pool) and not settings.stopped_together(pool):
-            text = (
-                f"{pool.node_group} has spot nodes, whose workers get no stop signal before their node goes: "
-                "EKS obeys the budget, which is closed. They take jobs until then, so run only jobs there that may be "
-                f"started again, or give the pool checkpoints with required: true ({page_command('spot')})"
-            )
-            yield Caution("spot.workers-not-told", f"workers.{name}.nodeGroup", text)
 
 
 def _about_entrances(settings: StackSettings) -> Iterator[Caution]:

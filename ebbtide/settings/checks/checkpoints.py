@@ -4,11 +4,13 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
+from ebbtide.settings.capacity.placement import home_kind
 from ebbtide.settings.checks.parsed import CheckRule, ParsedSections
 from ebbtide.settings.file.keys import GROUPS, WORKERS, WORKLOADS
 from ebbtide.settings.file.problems import Finding
 from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.text.durations import format_duration
+from ebbtide.vocabulary.labels import Category
 
 LONGEST_SPOT_SAVE = timedelta(seconds=100)
 """Part of the two minutes' notice. The remaining time passes until the worker learns of it and requeues its job."""
@@ -18,13 +20,14 @@ def _saves_are_short_on_spot(parsed: ParsedSections) -> Iterator[Finding]:
     for name, pool in parsed.stack.workers.items():
         saved = pool.checkpoints
         if saved is not None and parsed.stack.on_spot(pool) and saved.save_within > LONGEST_SPOT_SAVE:
+            kind = home_kind(Category.WORKER, pool.gpu.count)
             yield Finding(
                 code="spot.long-saves",
                 at=(WORKERS, name, "checkpoints", "saveWithin"),
                 wanted="at most 100s on spot nodes, which go two minutes after their notice",
                 found=format_duration(saved.save_within),
                 example="90s",
-                hint="a state that takes longer to save belongs on a flexible group",
+                hint=f"a state that takes longer to save belongs on a {kind} group",
             )
 
 

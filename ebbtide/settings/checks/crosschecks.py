@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from ebbtide.provisioning_labels import NodeKind
+from ebbtide.settings.capacity.placement import home_kind
 from ebbtide.settings.checks import (
     accounts,
     adopted,
@@ -53,6 +54,7 @@ from ebbtide.settings.sections.eks_versions import (
     to_use_a_newer,
 )
 from ebbtide.settings.sections.existing import unknown_nodes
+from ebbtide.settings.sections.pods.group import GroupPodSettings
 from ebbtide.settings.sections.pods.volumes import SHM
 from ebbtide.settings.sections.ray import RAY_CONTAINER
 from ebbtide.settings.sections.redis import SET_TOKEN, TOKEN_WANTED, RedisKind
@@ -147,7 +149,7 @@ def _no_long_jobs_on_spot(parsed: ParsedSections) -> Iterator[Finding]:
     for name, pool in parsed.stack.workers.items():
         saves = pool.checkpoints is not None and pool.checkpoints.required
         if parsed.stack.on_spot(pool) and not saves and pool.longest_job > LONGEST_SPOT_JOB:
-            hint = "with checkpoints of required: true jobs of any length may run there; or take a flexible group"
+            hint = f"with checkpoints of required: true jobs of any length may run there; or take a {_kind(pool)} group"
             yield _too_long_for_spot((WORKERS, name, "longestJob"), pool.longest_job, hint)
 
 
@@ -157,7 +159,12 @@ def _no_long_runs_on_spot(parsed: ParsedSections) -> Iterator[Finding]:
             group = parsed.stack.node_groups.get(job.node_group)
             if group is not None and group.kind is NodeKind.SPOT and job.longest_run > LONGEST_SPOT_JOB:
                 at: Location = (section, name, "longestRun")
-                yield _too_long_for_spot(at, job.longest_run, "put long jobs on a flexible group")
+                yield _too_long_for_spot(at, job.longest_run, f"put long jobs on a {_kind(job)} group")
+
+
+def _kind(pod: GroupPodSettings) -> NodeKind:
+    """Return the kind of group on demand that has nodes for the pod."""
+    return home_kind(Category.WORKER, pod.gpu.count)
 
 
 def _too_long_for_spot(at: Location, lasting: timedelta, hint: str) -> Finding:

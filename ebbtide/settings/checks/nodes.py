@@ -131,7 +131,7 @@ def _gpus_are_on_gpu_groups(parsed: ParsedSections) -> Iterator[Finding]:
 def _names_of_parts_are_free(parsed: ParsedSections) -> Iterator[Finding]:
     groups = parsed.stack.node_groups
     parts = {part: name for name, group in groups.items() if has_parts(group) for part in parts_of(name, group)}
-    for name in parts.keys() & groups.keys():
+    for name in sorted(parts.keys() & groups.keys()):
         yield Finding(
             code="node-group.name-of-part",
             at=(GROUPS, name),
@@ -223,8 +223,9 @@ def _pods_fit_their_nodes(parsed: ParsedSections) -> Iterator[Finding]:
         if not placed.group or wrong:
             yield from _must_fit(parsed, placed.at, placed.size, _kinds(placed))
             continue
-        node = node_of(parsed.stack.node_groups[placed.group])
-        if not fits(placed.size, node):
+        group = parsed.stack.node_groups[placed.group]
+        node = node_of(group)
+        if not fits(placed.size, node) and (node.gpu or not group.has_gpus):  # else types without GPUs are among them
             expected = f"a pod that fits a node of group {placed.group}: {room_text(node)}"
             yield Finding(code="pod.too-large", at=placed.at, wanted=expected, found=str(placed.size))
 
@@ -292,13 +293,15 @@ def _redis_fits(parsed: ParsedSections) -> Iterator[Finding]:
 
 
 def _must_fit(parsed: ParsedSections, at: Location, size: PodSize, kinds: Sequence[NodeKind]) -> Iterator[Finding]:
-    offers = [node_of(group) for group in parsed.stack.node_groups.values() if group.kind in kinds]
+    groups = parsed.stack.node_groups.values()
+    offers = [node_of(group) for group in _for_any_pod(parsed.stack.node_groups).values() if group.kind in kinds]
     kind = " or ".join(kinds)
+    others = " without GPUs" if any(group.gpus_on_spot and group.kind in kinds for group in groups) else ""
     if not offers:
         yield Finding(
             code="node-group.missing",
             at=at,
-            wanted=f"a node group of kind {kind} for it",
+            wanted=f"a node group of kind {kind}{others} for it",
             found="none",
             example=f"{GROUPS}: {{ {kinds[0]}: {{ max: 8 }} }}",
         )
@@ -315,9 +318,14 @@ def _must_fit(parsed: ParsedSections, at: Location, size: PodSize, kinds: Sequen
 def _suitable(parsed: ParsedSections, placed: PlacedPod) -> Groups:
     """Return the groups that a pod may use and fits. A pod that is too large has its own finding."""
     groups = parsed.stack.node_groups
-    of_kind = {name: group for name, group in groups.items() if group.kind in _kinds(placed)}
+    of_kind = {name: group for name, group in _for_any_pod(groups).items() if group.kind in _kinds(placed)}
     usable = {placed.group: groups[placed.group]} if placed.group in groups else of_kind
     return {name: group for name, group in usable.items() if fits(placed.size, node_of(group))}
+
+
+def _for_any_pod(groups: Groups) -> Groups:
+    """Return the groups that pods may use without naming them."""
+    return {name: group for name, group in groups.items() if not group.gpus_on_spot}
 
 
 def _gpus_have_the_memory(parsed: ParsedSections) -> Iterator[Finding]:
@@ -346,7 +354,10 @@ def _types_with_memory(memory: int) -> str:
 
 
 def _models(group: NodeGroupSettings) -> str:
-    return " or ".join(dict.fromkeys(kind.gpu_model for kind in group.types))
+    """Return the models with the least memory."""
+    return " or ".join(
+        dict.fromkeys(kind.gpu_model for kind in group.types if kind.gpu_memory_mib == gpu_memory(group))
+    )
 
 
 def _gpus_are_offered(parsed: ParsedSections) -> Iterator[Finding]:
@@ -408,7 +419,7 @@ def _nodes_are_offered(parsed: ParsedSections) -> Iterator[Finding]:
     groups, cluster = parsed.stack.node_groups, parsed.stack.cluster
     for placed in parsed.pods:
         named_group = {placed.group: groups[placed.group]} if placed.group in groups else {}
-        of_kind = {name: group for name, group in groups.items() if group.kind is placed.kind}
+        of_kind = {name: group for name, group in _for_any_pod(groups).items() if group.kind is placed.kind}
         fitting = {
             name: group
             for name, group in (named_group if placed.group else of_kind).items()

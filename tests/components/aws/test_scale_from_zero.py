@@ -55,7 +55,7 @@ def disagreements(name: str, group: NodeGroupSettings) -> list[str]:
         "GPUs": read.resources.get("nvidia.com/gpu", "0") == str(first.gpu),
         "pods": read.resources["pods"] == str(shape.max_pods),
         "disk": disk_is_right(read, group.disk_size),
-        "options": read.options == group_options(group),
+        "options": read.options == group_options(group.kind, gpus=group.has_gpus),
         "tags that AWS takes": all(len(key) <= 128 and len(it) <= 256 for key, it in shape.autoscaling_tags().items()),
     }
     return [what for what, agree in same.items() if not agree]

@@ -8,6 +8,7 @@ import pytest
 
 from components.cluster.namespaces import Namespaces
 from components.ownership import OwnershipTable
+from components.pods.rules import NodeRequirement, one_of_groups
 from components.pods.worker_pool import WorkerPool, WorkerPoolArgs
 from ebbtide.recording.resources import Resource
 from ebbtide.settings.sections.checkpoints import CheckpointSettings
@@ -16,7 +17,11 @@ from tests.builders.components import REDIS, STACK, of_kind, pod_of, recorded, t
 
 
 def pool(
-    table: OwnershipTable | None = None, *, stopped_together: bool = False, **settings: Any
+    table: OwnershipTable | None = None,
+    *,
+    stopped_together: bool = False,
+    nodes: NodeRequirement | None = None,
+    **settings: Any,
 ) -> tuple[Resource, ...]:
     args = WorkerPoolArgs(
         stack=replace(STACK, ownership=table),
@@ -24,6 +29,7 @@ def pool(
         settings=worker_settings(**settings),
         redis=REDIS,
         stopped_together=stopped_together,
+        nodes=nodes,
     )
     return recorded(lambda: WorkerPool("train", args))
 
@@ -120,3 +126,26 @@ def test_workers_that_are_told_together_have_an_open_budget_of_pulumis_own_which
     assert {row.field for row in table.rows} == {"spec.replicas"}
     annotations = the(resources, "Deployment").inputs["spec"]["template"]["metadata"]["annotations"]
     assert annotations == {"team": "a", "cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+
+
+def test_workers_with_a_fallback_may_use_both_groups_prefer_the_first_and_are_not_spread_over_the_two() -> None:
+    given = checkpoints(store="s3://acme-checkpoints", required=True)
+    pod = pod_of(
+        the(
+            pool(nodes=one_of_groups(("spot", "flexible")), checkpoints=given, node_group="spot", fallback="flexible"),
+            "Deployment",
+        )
+    )
+
+    def groups(*names: str) -> dict[str, Any]:
+        return {"matchExpressions": [{"key": "ebbtide.dev/node-group", "operator": "In", "values": [*names]}]}
+
+    affinity = pod["affinity"]["nodeAffinity"]
+    assert pod["nodeSelector"] == {}
+    assert affinity["requiredDuringSchedulingIgnoredDuringExecution"] == {
+        "nodeSelectorTerms": [groups("flexible", "spot")]
+    }
+    assert affinity["preferredDuringSchedulingIgnoredDuringExecution"] == [
+        {"weight": 100, "preference": groups("spot")}
+    ]
+    assert {each["topologyKey"] for each in pod["topologySpreadConstraints"]} == {"kubernetes.io/os"}

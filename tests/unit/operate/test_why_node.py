@@ -350,6 +350,16 @@ def test_a_node_with_gpus_has_a_threshold_of_its_own() -> None:
     )
 
 
+def test_a_spot_node_with_gpus_has_the_options_of_gpu_nodes() -> None:
+    """Without them the autoscaler's defaults would apply: half of the GPUs, and ten minutes."""
+    unneeded = [{"key": "DeletionCandidateOfClusterAutoscaler", "value": "1795186740"}]
+    spot = node("spot", allocatable={"cpu": "8", "memory": "30Gi", "nvidia.com/gpu": "4"}, taints=unneeded)
+    three = pod(extra={"nvidia.com/gpu": "3"})
+
+    assert "removes it after 3 min" in text_for(NodeFacts(now=NOW, node=spot))
+    assert "request 75% of it, and from 65% on" in text_for(NodeFacts(now=NOW, node=spot, pods=[three]))
+
+
 class Nodes:
     """An API server with the nodes of two groups and the autoscaler's flags."""
 

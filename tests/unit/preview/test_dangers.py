@@ -428,6 +428,30 @@ def test_a_pool_that_moves_to_spot_nodes_is_told(required: bool, told: str) -> N
     assert told in moves.text
 
 
+def test_a_fallback_that_comes_or_goes_is_told_with_what_it_may_cost() -> None:
+    def falling_back(**keys: str) -> Side:
+        return demo(
+            whole("nodeGroups", spot={"max": 4}, flexible={"max": 7}),
+            put(
+                "workers",
+                "prep",
+                cpu=4,
+                memory="16Gi",
+                checkpoints={**SAVED, "required": True},
+                nodeGroup="spot",
+                **keys,
+            ),
+        )
+
+    (comes,) = of_checkpoints(falling_back(), falling_back(fallback="flexible"))
+    (goes,) = of_checkpoints(falling_back(fallback="flexible"), falling_back())
+
+    assert coded([comes, goes]) == [(WARNING, "fallback-changed", ("prep",))] * 2
+    assert comes.impact.startswith("up to 7 nodes at on-demand prices")
+    assert "its jobs wait while spot group spot gets no nodes" in goes.text
+    assert of_checkpoints(falling_back(fallback="flexible"), falling_back(fallback="flexible")) == []
+
+
 def test_a_pool_that_loses_its_checkpoints_may_keep_an_open_budget() -> None:
     (left,) = of_checkpoints(saving(), demo_now())
 

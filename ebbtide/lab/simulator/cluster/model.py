@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ebbtide.kube.autoscaler import USUAL_BACKOFF
 from ebbtide.kube.taints import Taint, Toleration
 from ebbtide.lab.simulator.cluster.capacity import SpotCapacity
 from ebbtide.vocabulary.labels import NODE_GROUP
@@ -75,7 +76,7 @@ class AutoscalerFlags:
     balancing_ignored_labels: frozenset[str] = LABELS_IGNORED_ON_AWS
     max_graceful_termination_s: float = 600.0
     max_node_provision_s: float = 900.0  # from launch to a node; later the launch has failed
-    first_pause_s: float = 300.0  # of a group whose launch failed
+    first_backoff_s: float = USUAL_BACKOFF.total_seconds()  # of a group after a failed launch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +102,8 @@ class WorkloadModel:
     gpu: int = 0
     node_selector: Mapping[str, str] = field(default_factory=dict[str, str])
     groups: frozenset[str] | None = None  # node groups that it may run on, within its selector; None: all
-    prefers: frozenset[str] = frozenset()  # node groups that a preferred affinity names, with the highest weight
+    one_of: frozenset[str] | None = None  # values of the label `ebbtide.dev/node-group` that it requires; None: any
+    prefers: str = ""  # a value of this label, with the highest weight; empty: no preference
     one_per_node: bool = False
     anti_affinity_with: tuple[str, ...] = ()  # categories
     pdb_max_unavailable: int | None = None  # None: no budget

@@ -14,6 +14,7 @@ from ebbtide.lab.simulator.cluster.model import GroupModel, WorkloadModel
 from ebbtide.lab.simulator.cluster.scoring import OpenNodes
 from ebbtide.lab.simulator.cluster.state import ClusterState, Node, Pod, PodKind
 from ebbtide.lab.simulator.timeline import Timeline
+from ebbtide.vocabulary.labels import NODE_GROUP
 
 AFTER_THE_CONTROLLERS = 2
 BETWEEN_NEW_PODS_S = 0.03  # at most
@@ -23,10 +24,12 @@ LONGEST_BACKOFF_S = 10.0
 
 
 def group_takes(group: GroupModel, workload: WorkloadModel) -> bool:
-    """Check node selector, groups and taints, which are equal on all nodes of a group."""
+    """Check node selector, affinity, groups and taints, which are equal on all nodes of a group."""
     if any(group.labels.get(key) != value for key, value in workload.node_selector.items()):
         return False
     if workload.groups is not None and group.name not in workload.groups:
+        return False
+    if workload.one_of is not None and group.labels.get(NODE_GROUP) not in workload.one_of:
         return False
     return all(taint.tolerated_by(workload.tolerations) for taint in group.taints if taint.repels)
 

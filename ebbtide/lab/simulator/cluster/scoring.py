@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from ebbtide.lab.simulator.cluster.model import GroupModel, WorkloadModel
 from ebbtide.lab.simulator.cluster.state import ClusterState, Node
+from ebbtide.vocabulary.labels import NODE_GROUP
 
 # The real scheduler's weights.
 SPREAD, GATHER, PREFERRED, SOFT_TAINT = 2, 2, 2, 3
@@ -101,11 +102,15 @@ def _scores(kinds: list[NodeKindScore], nodes: int, workload: WorkloadModel, sta
     return [
         SPREAD * (100 * (most + least - spread) // most)
         + (GATHER * (100 * (kind.company - lone) // (company - lone)) if company > lone else 0)
-        + (PREFERRED * 100 if kind.shape in workload.prefers else 0)
+        + (PREFERRED * 100 if _preferred(state.groups[kind.shape], workload) else 0)
         + (SOFT_TAINT * 100 if any_soft and not kind.unwanted else 0)
         + _resource_score(kind, workload, state.groups[kind.shape])
         for kind, spread in zip(kinds, raw, strict=True)
     ]
+
+
+def _preferred(shape: GroupModel, workload: WorkloadModel) -> bool:
+    return bool(workload.prefers) and shape.labels.get(NODE_GROUP) == workload.prefers
 
 
 def _resource_score(kind: NodeKindScore, workload: WorkloadModel, shape: GroupModel) -> int:

@@ -7,6 +7,7 @@ cluster autoscaler.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypedDict
 
 from ebbtide.kube.autoscaler import DELAY_AFTER_ADD, EXPANDER, THRESHOLD, UNREMOVABLE_RECHECK, unneeded_time
 from ebbtide.kube.taints import GPU_TAINT, gpu_tolerations
@@ -413,21 +414,10 @@ def _worker(name: str, spec: WorkerSettings, topology: Topology, flags: Flags) -
     if not flags.safe_stop:
         return _worker_pod(name, spec, topology, flags, KUBERNETES_GRACE_S)
     model = _worker_pod(name, spec, topology, flags, float(grace_seconds(spec)))
-    if spec.fallback:
-        model = _on_either(model, spec, topology)
     if not topology.settings.stopped_together(spec):
         return model
     # Its budget is open for all workers at once, and the autoscaler may not evict them (docs/adr/0025).
     return replace(model, pdb_max_unavailable=spec.max, safe_to_evict=False)
-
-
-def _on_either(model: WorkloadModel, spec: WorkerSettings, topology: Topology) -> WorkloadModel:
-    """The pods of a pool with a fallback: on both groups, and rather on nodes of the first."""
-    first, second = (
-        frozenset([MIXED]) if group in topology.merged else topology.shapes_of(frozenset([group]))
-        for group in (spec.node_group, spec.fallback)
-    )
-    return replace(model, node_selector={}, groups=first | second, prefers=first)
 
 
 def _ray(name: str, spec: RaySettings, topology: Topology, flags: Flags) -> RayPlan:
@@ -473,6 +463,21 @@ def _ray_worker(name: str, group: RayGroup, topology: Topology, flags: Flags, gr
     return replace(model, pdb_max_unavailable=group.max, safe_to_evict=False) if group.spot else model
 
 
+class _Nodes(TypedDict):
+    """Fields of a workload's model."""
+
+    node_selector: Mapping[str, str]
+    one_of: frozenset[str] | None
+    prefers: str
+
+
+def _nodes_of(spec: GroupPodSettings, topology: Topology) -> _Nodes:
+    if isinstance(spec, WorkerSettings) and spec.fallback:
+        labels = [topology.of_group(group)[NODE_GROUP] for group in topology.settings.groups_of(spec)]
+        return {"node_selector": {}, "one_of": frozenset(labels), "prefers": labels[0]}
+    return {"node_selector": topology.of_group(spec.node_group), "one_of": None, "prefers": ""}
+
+
 def _worker_pod(name: str, spec: GroupPodSettings, topology: Topology, flags: Flags, grace_s: float) -> WorkloadModel:
     size = pod_size(spec)
     return WorkloadModel(
@@ -481,7 +486,7 @@ def _worker_pod(name: str, spec: GroupPodSettings, topology: Topology, flags: Fl
         cpu_m=size.cpu,
         memory_mib=size.memory,
         gpu=size.gpu,
-        node_selector=topology.of_group(spec.node_group),
+        **_nodes_of(spec, topology),
         tolerations=_TOLERATES_GPUS if size.gpu else (),
         pdb_max_unavailable=None if flags.job_pods else 0,
         do_not_disrupt=flags.job_pods,

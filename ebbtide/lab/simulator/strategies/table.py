@@ -149,7 +149,7 @@ def world_setup_of(setup: ReplaySetup, strategy: Strategy) -> WorldSetup:
         autoscaler = replace(
             autoscaler,
             max_drain_parallelism=cluster.parallel_drains,
-            first_pause_s=first_backoff(setup.settings).total_seconds(),
+            first_backoff_s=first_backoff(setup.settings).total_seconds(),
         )
     return WorldSetup(
         start=setup.start,

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, ClassVar
 from ebbtide.settings.sections.pods.pod import PodSettings
 
 NODE_GROUP = (
-    "node group of the pods: of kind gpu if they request GPUs, else flexible or spot; default: the cheapest that fits"
+    "node group of the pods: of kind gpu if they request GPUs, else flexible, or of kind spot with or without GPUs as "
+    "they do; default: the cheapest that fits, never spot"
 )
-"""The description of `nodeGroup`, which each kind of pod that ends has. Spot groups have no GPUs."""
+"""The description of `nodeGroup`, which each kind of pod that ends has."""
 
 
 class GroupPodSettings(PodSettings):

@@ -47,7 +47,7 @@ class Variant(Protocol):
 
 def spot_needs_no_gpu(spot: object, hardware: str | None, gpu: Gpu) -> None:
     if spot and (gpu.count or hardware == "gpu"):
-        expected = "no GPU with spot, since spot groups have no GPUs"
+        expected = "no GPU with spot: variants with GPUs run on demand"
         actual = f"gpu: {gpu.count}" if gpu.count else "hardware: gpu"
         raise wanted("variant.spot-gpu", expected, found=actual, example="hardware: cpu", at="spot")
 

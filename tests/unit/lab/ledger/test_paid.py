@@ -13,7 +13,7 @@ from ebbtide.lab.ledger.lives import NodeKey, Sightings, gaps_between, lives_of
 from ebbtide.lab.ledger.month import LedgerError, Month, month_named
 from ebbtide.lab.ledger.paid import Paid, paid_of
 from ebbtide.lab.ledger.rates import rates_of
-from ebbtide.prices import PricingAssumption, hourly
+from ebbtide.prices import PricingAssumption, hourly, on_demand, spot_typical
 from ebbtide.settings import StackSettings
 from tests.builders.monitoring.month import FIXED, FLEXIBLE, REGION, KnownMonth, stack
 from tests.builders.settings import loaded
@@ -180,6 +180,31 @@ def test_prices_of_the_tables_apply_where_none_was_recorded(acme: StackSettings)
     rates = rates_of(acme, replace(WHOLE.recording(), prices={}))
 
     assert rates.listed_usd(FLEXIBLE, WHOLE.begin) == WHOLE.prices[FLEXIBLE][0][1]
+
+
+def test_spot_nodes_with_gpus_are_billed_by_their_own_type(tmp_path: Path) -> None:
+    """Types of one group have several prices; one without a known saving is named."""
+    types = ("g6e.2xlarge", "g5.4xlarge", "p5.4xlarge")
+    known = replace(WHOLE, every=240.0).recording()
+    seen = {
+        replace(key, instance_type=types[index % 3]) if key.capacity_type == "spot" else key: times
+        for index, (key, times) in enumerate(known.sightings.seen.items())
+    }
+    recording = replace(known, prices={}, sightings=replace(known.sightings, seen=seen))
+    text = stack().replace("m7i.4xlarge, m6a.4xlarge, m6i.4xlarge, m7i-flex.4xlarge", ", ".join(types))
+
+    ledger = ledger_of(recording, loaded(text, tmp_path), OCTOBER, datetime(2026, 11, 3, tzinfo=UTC))
+
+    hour = {kind: {round(row.usd / row.hours, 4) for row in ledger.paid if row.instance_type == kind} for kind in types}
+    spot = {kind: round(spot_typical(REGION, kind), 4) for kind in types[:2]}
+    assert hour == {**{kind: {usd} for kind, usd in spot.items()}, types[2]: {round(on_demand(REGION, types[2]), 4)}}
+    assert "No typical spot saving is known for p5.4xlarge: priced on demand." in ledger.notes
+    (peak,) = (entry for entry in ledger.alternatives if entry.name == "peak fleet")
+    assert "no typical spot saving is known for p5.4xlarge: on demand" in peak.assumptions
+    nodes = int(next(text for text in peak.assumptions if text.startswith("nodes:")).split()[-2])
+    assert (peak.high_usd or 0) - (peak.low_usd or 0) > nodes * OCTOBER.hours * (
+        on_demand(REGION, types[2]) - spot[types[1]]
+    )
 
 
 @pytest.mark.parametrize("text", ["2026-13", "2026-1", "november", "1999-01", "2026-11-01"])

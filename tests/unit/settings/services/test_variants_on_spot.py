@@ -100,6 +100,10 @@ def test_one_pod_on_spot_nodes_is_no_lone_pod_since_others_serve() -> None:
         ),
         ((", spot: { max: 12 } }", " }"), ("node-group.missing", "services.embedder.variants.cheap:", "kind spot")),
         (
+            (", spot: { max: 12 } }", ", spot: { instanceTypes: [g5.2xlarge], max: 12 } }"),
+            ("node-group.missing", "variants.cheap:", "kind spot without GPUs"),
+        ),
+        (
             (OF_SPOT, f"{OF_SPOT}        ports: {{ api: 8000 }}\n        probes: {{ readiness: {{ tcp: api }} }}\n"),
             ("service.no-such-port", "variants.cheap"),
         ),

@@ -72,6 +72,11 @@ class RealAutoscaler:
         self._open.__exit__(kind, error, trace)
 
     @property
+    def without_capacity(self) -> set[str]:
+        """Names of groups whose launches make no machine. May be changed at any time."""
+        return self._fleet.without_capacity
+
+    @property
     def evictions(self) -> tuple[Eviction, ...]:
         """Granted evictions by virtual second; pods and workloads as "namespace/name"."""
         return tuple(self._autoscaler.evictions)

@@ -4,6 +4,7 @@ After every step the model's taints are compared with the nodes' and written whe
 tried again, and one that lost a race (409) starts from the present object.
 """
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -34,6 +35,7 @@ class RealFleet:
         self.counts: Counter[str] = Counter(dict.fromkeys(state.groups, 0))
         self.history: list[tuple[float, Mapping[str, int]]] = []
         self.boots: list[float] = []  # seconds from each launch to a ready node
+        self.without_capacity: set[str] = set()  # groups whose launches make no machine
         self._booting: dict[str, float] = {}  # own launches, and when
         self._visible: set[str] = set()  # own nodes that the API server shows
         self._ended: set[str] = set()  # terminated, and perhaps still shown
@@ -43,14 +45,19 @@ class RealFleet:
 
     # --- called by the autoscaler -----------------------------------------------------------------------------------
 
-    def launch(self, group: GroupModel, boot_s: float | None = None, *, zone: str = "") -> Node:  # noqa: ARG002
+    def launch(self, group: GroupModel, boot_s: float | None = None, *, zone: str = "") -> Node:
         """Launch a node; `zone` is always empty, since no pod of a simulated night has a disk."""
         boot_s = group.boot_s if boot_s is None else boot_s
+        if not self.has_capacity(group, zone):
+            return self._request(group)
         node = self._add(self._free_name(group), group, boot_s)
         self._booting[node.name] = node.launched_at
         self._tell(f"node {node.name} launched")
         self._pace.timeline.after(boot_s, lambda: self._create(node))
         return node
+
+    def has_capacity(self, group: GroupModel, zone: str) -> bool:  # noqa: ARG002
+        return group.name not in self.without_capacity
 
     def close(self, node: Node) -> None:
         node.leaving, node.unwanted = True, False
@@ -114,6 +121,16 @@ class RealFleet:
             self._tell(f"node {name} is of no group here: left alone")
         return None
 
+    def _request(self, group: GroupModel) -> Node:
+        """Note a launch without capacity: nothing is billed, and the autoscaler takes it back."""
+        now = self._pace.timeline.now
+        node = Node(self._free_name(group), group, now, math.inf, Room(group))
+        node.lacking = True
+        self._state.nodes[node.name] = self._state.uncertain[node.name] = node
+        self._count(group.name, 1)
+        self._tell(f"node {node.name} launched without capacity")
+        return node
+
     def _add(self, name: str, group: GroupModel, boot_s: float) -> Node:
         now = self._pace.timeline.now
         node = self._state.nodes[name] = Node(name, group, now, now + boot_s, Room(group))
@@ -127,9 +144,10 @@ class RealFleet:
         del self._state.nodes[node.name]
         self._taints.pop(node.name, None)
         self._booting.pop(node.name, None)
-        bill.running -= 1
-        bill.launched_at_sum -= node.launched_at
-        bill.ended_s += now - node.launched_at
+        if not node.lacking:
+            bill.running -= 1
+            bill.launched_at_sum -= node.launched_at
+            bill.ended_s += now - node.launched_at
         self._count(node.group, -1)
 
     def _count(self, group: str, by: int) -> None:
@@ -196,7 +214,7 @@ def node_object(node: Node) -> Json:
         "kubernetes.io/os": "linux",
         "topology.kubernetes.io/zone": "zone-a",
     }
-    labels = {**standard, **group.labels, NODE_GROUP: group.name, "eks.amazonaws.com/nodegroup": group.name}
+    labels = {NODE_GROUP: group.name, **standard, **group.labels, "eks.amazonaws.com/nodegroup": group.name}
     return {
         "metadata": {"name": node.name, "labels": labels, "annotations": {"kwok.x-k8s.io/node": "fake"}},
         "spec": {"taints": [taint.document for taint in group.taints]},

@@ -12,7 +12,7 @@ from ebbtide.lab.simulator.cluster.autoscaler.removal import SYSTEM_CATEGORY
 from ebbtide.lab.simulator.cluster.model import WorkloadModel
 from ebbtide.operate.objects import at, requested_units, words_at
 from ebbtide.recording.drainable import SAFE_TO_EVICT, local_volumes
-from ebbtide.vocabulary.labels import CATEGORY, GPU_RESOURCE, WORKLOAD
+from ebbtide.vocabulary.labels import CATEGORY, GPU_RESOURCE, NODE_GROUP, WORKLOAD
 
 Item: TypeAlias = Mapping[str, Any]
 
@@ -42,6 +42,7 @@ def pod_model_of(pod: Item, name: str, startup_s: float = 0.0) -> PodModel:
         memory_mib=requested_units(pod, "memory"),
         gpu=requested_units(pod, GPU_RESOURCE),
         node_selector=words_at(spec, "nodeSelector"),
+        one_of=_one_of(spec),
         one_per_node=any(_is_own(term, labels) for term in terms),
         anti_affinity_with=tuple(category for term in terms for category in _categories(term)),
         empty_dir=bool(local_volumes(pod)),
@@ -55,6 +56,15 @@ def pod_model_of(pod: Item, name: str, startup_s: float = 0.0) -> PodModel:
 
 def _category(namespace: str, labels: Mapping[str, str]) -> str:
     return SYSTEM_CATEGORY if namespace == "kube-system" else labels.get(CATEGORY, "")
+
+
+def _one_of(spec: Item) -> frozenset[str] | None:
+    """Return the node groups of a required affinity that has one term with this label only."""
+    terms = at(spec, "affinity", "nodeAffinity", _REQUIRED, "nodeSelectorTerms") or ()
+    expressions = at(terms[0], "matchExpressions") if len(terms) == 1 and set(terms[0]) == {"matchExpressions"} else ()
+    if len(expressions) != 1 or (expressions[0].get("key"), expressions[0].get("operator")) != (NODE_GROUP, "In"):
+        return None
+    return frozenset(map(str, expressions[0]["values"]))
 
 
 def _anti_affinity(spec: Item) -> Iterator[Item]:
@@ -81,8 +91,8 @@ def _is_own(term: Item, labels: Mapping[str, str]) -> bool:
 
 
 def _unmodelled(spec: Item, labels: Mapping[str, str]) -> Iterator[str]:
-    if at(spec, "affinity", "nodeAffinity", _REQUIRED):
-        yield "required node affinity"
+    if at(spec, "affinity", "nodeAffinity", _REQUIRED) and _one_of(spec) is None:
+        yield "required node affinity other than to node groups"
     if at(spec, "affinity", "podAffinity", _REQUIRED):
         yield "required pod affinity"
     if any(not _categories(term) and not _is_own(term, labels) for term in _anti_affinity(spec)):

@@ -2,8 +2,8 @@
 
 A machine that is still no node `max_node_provision_s` after its launch is removed, unless its group would fall below
 its minimum. Until then it counts as booting, so nothing else is launched for its pods. If it belonged to the group's
-latest scale-up, the group backs off: it does not grow for 5 minutes. The pause doubles, up to 30 minutes, with each
-failure after a pause. It is reset by 3 hours without a failure, and by a scale-up whose nodes all become ready.
+latest scale-up, the group backs off: it does not grow for `first_backoff_s`. The pause doubles, up to 30 minutes, with
+each failure after a pause. It is reset by 3 hours without a failure, and by a scale-up whose nodes all become ready.
 
 A launch without capacity does not wait that long. The autoscaler reads the Auto Scaling groups once a minute, and with
 them the activities that failed. It then reduces the group to its existing machines, and the group backs off. A managed
@@ -20,10 +20,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from ebbtide.kube.autoscaler import LONGEST_BACKOFF
 from ebbtide.lab.simulator.cluster.model import AutoscalerFlags, GroupModel
 from ebbtide.lab.simulator.cluster.state import ClusterState, Node
 
-LONGEST_PAUSE_S = 1800.0
+LONGEST_PAUSE_S = LONGEST_BACKOFF.total_seconds()
 FORGOTTEN_AFTER_S = 3 * 3600.0
 REFRESH_S = 60.0
 
@@ -47,7 +48,7 @@ class Provisioning:
         self._state = state
         self._machines = machines
         self._patience = flags.max_node_provision_s
-        self._first_pause_s = flags.first_pause_s
+        self._first_pause = flags.first_backoff_s
         self._pauses: dict[_Growing, _Pause] = {}
         self._latest: dict[_Growing, float] = {}  # the latest launch
 
@@ -113,7 +114,7 @@ class Provisioning:
 
     def _pause(self, growing: "_Growing", now: float) -> None:
         before = self._pauses.get(growing)
-        lasts = self._first_pause_s if before is None else before.lasts
+        lasts = self._first_pause if before is None else before.lasts
         if before is not None and before.until < now:
             lasts = min(2 * lasts, LONGEST_PAUSE_S)
         self._pauses[growing] = _Pause(lasts, now + lasts, now)

@@ -205,3 +205,18 @@ def test_pods_that_only_a_pool_without_capacity_takes_wait_until_it_has_some() -
 
     assert it.at(390).billed_seconds() == dict.fromkeys(it.cluster.billed_seconds(), 0.0)
     assert launched(it.at(400 + 180 + 20)) == ["spot/xlarge"]
+
+
+def test_on_demand_nodes_come_once_every_spot_group_has_failed_if_the_first_pause_lasts_that_long() -> None:
+    """With the usual pause of 5 minutes the first group is tried again before the last one has failed."""
+    shapes = [group(f"spot-{number}", priority=1, boot_s=30.0, zones=("a", "b")) for number in range(5)]
+    capacity = SpotCapacity(without={shape.name: BOTH_OUT for shape in shapes})
+
+    def minutes_until_on_demand(pause_s: float) -> int:
+        flags = replace(FLAGS, first_backoff_s=pause_s)
+        it = Played([*shapes, DEMAND], flags, accidents=Accidents(capacity=capacity))
+        it.cluster.deploy(workload(), 1)
+        return next(at for at in range(60) if it.at(60 * at).node_counts()["demand"])
+
+    assert minutes_until_on_demand(20 * 60.0) <= 11  # ten zones, a minute each
+    assert minutes_until_on_demand(5 * 60.0) > 11
