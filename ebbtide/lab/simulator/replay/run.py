@@ -13,7 +13,7 @@ from ebbtide.lab.simulator.replay.assumptions import assumptions_of, estimated_p
 from ebbtide.lab.simulator.results import BASELINE, Replay, Strategy, StrategyResult
 from ebbtide.lab.simulator.setup import ReplayOptions, replay_setup_of, with_known_nodes
 from ebbtide.lab.simulator.strategies.overload import overloads_of
-from ebbtide.lab.simulator.strategies.plans import unpriced_groups
+from ebbtide.lab.simulator.strategies.plans import unpriced_groups, without_spot_price
 from ebbtide.lab.simulator.strategies.run import Progress
 from ebbtide.lab.simulator.strategies.table import STRATEGIES, StrategyResults, stack_with_changes
 from ebbtide.lab.simulator.trace.traces import Trace
@@ -87,6 +87,7 @@ def replay(
         rollouts=options.rollouts,
         price_dates=price_dates(settings.region),
         estimated_prices=estimated_prices(settings),
+        without_spot_price=", ".join(f"{name} ({kind.name})" for name, kind in without_spot_price(changed).items()),
         failures={name: value for name, value in asdict(failures).items() if value},
         attainable=_saving(bound, baseline) if states_saving else None,
         overloads=overloads,

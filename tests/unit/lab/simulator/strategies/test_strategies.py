@@ -182,7 +182,7 @@ def test_the_modelled_autoscaler_is_told_what_the_product_tells_it() -> None:
 
 @pytest.mark.parametrize("kind", list(NodeKind))
 def test_each_modelled_group_has_the_options_of_its_tags(kind: NodeKind) -> None:
-    options = group_options(kind)
+    options = group_options(kind, gpus=kind is NodeKind.GPU)
     types = ("g5.2xlarge" if kind is NodeKind.GPU else "m7i.xlarge",)
     group = NodeGroupSettings(kind=kind, instance_types=types, min=1, max=2)
     stack = a_stack().model_copy(update={"node_groups": {"it": group}})
