@@ -29,7 +29,6 @@ from ebbtide.lab.simulator.world.spot_capacity import (
 )
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings import StackSettings
-from ebbtide.text.durations import DAY_S
 
 DAYS: Mapping[str, int | None] = {"openb2023-a": None, "itp2021-a": 7}
 """The traces, and the days that are replayed; None: all."""
@@ -85,11 +84,7 @@ def played(case: FileCase) -> dict[str, Any]:
     )
     setup = replay_setup_of(stack, trace, options)
     result = StrategyResults(setup).of(Strategy.FIXED_FLEXIBLE)
-    return {
-        "case": asdict(case),
-        "jobs": len(setup.jobs),
-        **_figures(result, stack, round(setup.end_s / DAY_S) * DAY_S),
-    }
+    return {"case": asdict(case), "jobs": len(setup.jobs), **_figures(result, stack, setup.end_s)}
 
 
 def _figures(result: StrategyResult, stack: StackSettings, end_s: float) -> dict[str, float]:
@@ -132,8 +127,17 @@ def section(rows: Sequence[Row]) -> Iterator[str]:
         "*Shortages*: **synthetic** hours without spot capacity, drawn from the seed for each type: "
         f"{TOGETHER_WITHOUT_H:g} hours in all zones after {TOGETHER_WITH_H:g} with capacity on average, and in each "
         f"zone alone {ALONE_WITHOUT_H:g} after {ALONE_WITH_H:g}. The lengths are those of one older GPU type in one "
-        "region in 2023 ([the simulator](../explanation/simulator.md#spot-capacity)). *On spot*: of the GPU node-hours. "
-        "*Repeated*: of the time in which workers held a job. *Done*: jobs, compared with today."
+        "region in 2023 ([the simulator](../explanation/simulator.md#spot-capacity)). *On spot*: of the GPU "
+        "node-hours. *Repeated*: of the time in which workers held a job. *Not ended*: jobs at the end of the replay, "
+        "compared with today."
+    )
+    yield ""
+    runs = [row for row in rows if row["case"]["shapes"]]
+    told = [row for row in runs if not row["case"]["missed"]]
+    lost = sum(row["jobs"] - row["done"] - row["unfinished"] for row in runs)
+    yield (
+        f"In {len(runs)} runs {lost} jobs are lost. With notices, {sum(row['interrupted'] for row in told):,} jobs are "
+        f"interrupted and {sum(row['resumes'] for row in told):,} go on from a save."
     )
     yield ""
     by_trace: defaultdict[str, list[Row]] = defaultdict(list)
@@ -153,7 +157,7 @@ def _table(trace: str, rows: Sequence[Row]) -> Iterator[str]:
     yield ""
     yield (
         "| shapes | shortages | rate | notices | $ of today's | p95 completion of today's | on spot | interruptions "
-        "| repeated | done |"
+        "| repeated | not ended |"
     )
     yield "|---|---|---|---|---|---|---|---|---|---|"
     cases: defaultdict[tuple[Any, ...], list[Row]] = defaultdict(list)
@@ -166,7 +170,7 @@ def _table(trace: str, rows: Sequence[Row]) -> Iterator[str]:
             {
                 "usd": row["usd"] / today[row["case"]["seed"]]["usd"],
                 "completion": row["completion_p95_s"] / today[row["case"]["seed"]]["completion_p95_s"],
-                "done": row["done"] - today[row["case"]["seed"]]["done"],
+                "unfinished": row["unfinished"] - today[row["case"]["seed"]]["unfinished"],
             }
             for row in of_case
         ]
@@ -180,7 +184,7 @@ def _table(trace: str, rows: Sequence[Row]) -> Iterator[str]:
             _range(of_case, "on_spot", lambda value: f"{100 * value:.0f} %"),
             _range(of_case, "interrupted", _count),
             _range(of_case, "lost_share", lambda value: f"{100 * value:.2g} %"),
-            _range(relative, "done", lambda value: f"{value:+,.0f}" if value else "="),
+            _range(relative, "unfinished", lambda value: f"{value:+,.0f}" if value else "="),
         )
         yield f"| {' | '.join(cells)} |"
     yield ""
