@@ -86,6 +86,13 @@ def test_the_synthetic_capacity_has_the_stated_shares_and_lengths() -> None:
     assert shared / YEAR.end_s == pytest.approx(1 - (1 - together) * (1 - alone**2), rel=0.1)
 
 
+def test_a_replay_begins_at_any_instant_of_the_synthetic_capacity() -> None:
+    periods = [Period(start=START, end_s=HOUR, seed=seed) for seed in range(400)]
+    begin_without = [SyntheticCapacity().without(ONE, "us-east-1a", period)[:1] for period in periods]
+
+    assert 80 < sum(spans != () and spans[0][0] == 0.0 for spans in begin_without) < 145  # 28 % of 400 are 112
+
+
 def test_the_synthetic_capacity_follows_from_seed_type_and_zone_alone() -> None:
     source, other = SyntheticCapacity(), Period(start=START, end_s=24 * HOUR, seed=1)
     first = source.without(ONE, "us-east-1a", DAY)
