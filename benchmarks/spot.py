@@ -1,7 +1,7 @@
 """`python -m benchmarks.spot`: the savings of spot nodes with checkpoints on the bundled traces of jobs.
 
-Each trace is replayed on the stack that Ebbtide suggests for it: unchanged, and with all workers on spot nodes, with
-checkpoints and without, at the published rates of interruption and above them. `--page` writes
+Each trace is replayed on the stack that Ebbtide suggests for it: unchanged, with its GPU pools on spot nodes by a stack
+file (`benchmarks.spot_file`), and with all workers on spot nodes, with checkpoints and without. `--page` writes
 docs/evidence/results-on-spot.md. Each finished case is a file, as in `benchmarks.study`.
 """
 
@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks import spot_file
 from benchmarks.cases import documents_of, folder_of
 from benchmarks.study import stack_for
 from ebbtide.lab.simulator.outcome import busy_s
@@ -27,6 +28,7 @@ from ebbtide.prices import price_date
 from ebbtide.settings import StackSettings
 from ebbtide.text.durations import DAY_S
 from ebbtide.text.files import write_file
+from ebbtide.vocabulary.labels import NODE_GROUP
 
 TRACES = ("openb2023-a", "surf2022-july", "itp2021-a")
 ALSO_WITHOUT = TRACES[:2]
@@ -86,8 +88,7 @@ def played(case: SpotCase) -> dict[str, Any]:
         "days": replayed.days,
         "today": None if today is None else _figures(today, replayed.days * DAY_S),
         "spot": _figures(spot, replayed.days * DAY_S),
-        "usd_without_gpu_pools": None if today is None else _without_gpus(stack, moved, today, spot),
-        "rates": {name: _usd(moved, name) / _usd(stack, source) for name, source in _twins(stack, moved).items()},
+        "rates": _prices(stack, moved),
     }
 
 
@@ -110,29 +111,20 @@ def _without_checkpoints(stack: StackSettings) -> StackSettings:
     return stack.model_copy(update={"workers": pools})
 
 
-def _twins(stack: StackSettings, moved: StackSettings) -> dict[str, str]:
-    """The spot group of each pool, and its original group."""
-    return {moved.workers[name].node_group: pool.node_group for name, pool in stack.workers.items()}
+def _prices(stack: StackSettings, moved: StackSettings) -> dict[str, float]:
+    """Return the price of a node of each spot group, relative to the pool's original group."""
+    plans = [cluster_plan(settings, TODAY) for settings in (stack, moved)]
+    relative: dict[str, float] = {}
+    for name, pool in stack.workers.items():
+        group = moved.workers[name].node_group
+        (twin,) = (model.name for model in plans[1].groups if model.labels[NODE_GROUP] == group)
+        relative[twin] = plans[1].rates[twin].above_usd / plans[0].rates[pool.node_group].above_usd
+    return relative
 
 
-def _usd(stack: StackSettings, group: str) -> float:
-    """Dollars an hour of a node above the group's minimum."""
-    return cluster_plan(stack, TODAY).rates[group].above_usd
-
-
-def _without_gpus(stack: StackSettings, moved: StackSettings, today: StrategyResult, spot: StrategyResult) -> float:
-    """Dollars if only pools without GPUs move: groups share no nodes and have no minimum, so each counts separately."""
-    usd = today.usd or math.nan
-    gpus = {pool.node_group for pool in stack.workers.values() if pool.gpu.count}
-    for twin, source in _twins(stack, moved).items():
-        if source not in gpus:
-            usd -= (today.node_hours_by_group[source] - spot.node_hours_by_group[source]) * _usd(stack, source)
-            usd += spot.node_hours_by_group[twin] * _usd(moved, twin)
-    return usd
-
-
-def page(rows: Sequence[Row], command: str) -> str:
-    return "\n".join([*_head(rows, command), *_with(rows), *_verdicts(rows), *_without(rows)]) + "\n"
+def page(rows: Sequence[Row], file_rows: Sequence[Row], command: str) -> str:
+    parts = (_head(rows, command), spot_file.section(file_rows), _with(rows), _verdicts(rows), _without(rows))
+    return "\n".join(line for part in parts for line in part) + "\n"
 
 
 def _head(rows: Sequence[Row], command: str) -> Iterator[str]:
@@ -153,19 +145,18 @@ def _head(rows: Sequence[Row], command: str) -> Iterator[str]:
 
 
 def _with(rows: Sequence[Row]) -> Iterator[str]:
-    yield "## With checkpoints"
+    yield "## All pools, on spot nodes of the same type"
     yield ""
     yield (
-        "*Rate*: times the published one. *Notices*: whether workers are told two minutes ahead. *GPU pools stay*: "
-        "dollars if only the pools without GPUs move, which is all that a stack file can say today. *Lost*, *saving*: "
-        "of the time in which workers held a job."
+        "*Rate*: times the published one. *Notices*: whether workers are told two minutes ahead. *Lost*, "
+        "*saving*: of the time in which workers held a job."
     )
     yield ""
     yield (
-        "| trace | rate | notices | $ today | $ on spot | of today's | GPU pools stay | p95 completion today | on spot "
+        "| trace | rate | notices | $ today | $ on spot | of today's | p95 completion today | on spot "
         "| of today's | interruptions | lost | saving |"
     )
-    yield "|---|---|---|---|---|---|---|---|---|---|---|---|---|"
+    yield "|---|---|---|---|---|---|---|---|---|---|---|---|"
     for row in _rows_with(rows, checkpoints=True):
         case, today, spot = row["case"], row["today"], row["spot"]
         cells = (
@@ -175,7 +166,6 @@ def _with(rows: Sequence[Row]) -> Iterator[str]:
             f"{today['usd']:,.0f}",
             f"{spot['usd']:,.0f}",
             f"{spot['usd'] / today['usd']:.2f}",
-            f"{row['usd_without_gpu_pools'] / today['usd']:.2f}",
             f"{today['completion_p95_s'] / 3600:.2f} h",
             f"{spot['completion_p95_s'] / 3600:.2f} h",
             f"{spot['completion_p95_s'] / today['completion_p95_s']:.3f}",
@@ -215,12 +205,8 @@ def verdict(row: Row) -> str:
     if spot["lost_share"] > MOST_LOST:
         missed.append(f"{_share(spot['lost_share'])} of the work lost")
     prices = " to ".join(dict.fromkeys(f"{edge(row['rates'].values()):.2f}" for edge in (min, max)))
-    parts = [f"missed: {'; '.join(missed)}" if missed else "all reached"]
-    staying = row["usd_without_gpu_pools"] / today["usd"]
-    if staying > MOST_DOLLARS:
-        parts.append(f"only if GPU pools move too. By what a stack file can say today it is missed, with {staying:.2f}")
-        parts.append("times the dollars: check refuses pods with GPUs on spot groups")
-    return f"{' '.join(parts)}. A spot node of its groups costs {prices} times one on demand."
+    reached = f"missed: {'; '.join(missed)}" if missed else "all reached"
+    return f"{reached}. A spot node of its groups costs {prices} times one on demand."
 
 
 def _without(rows: Sequence[Row]) -> Iterator[str]:
@@ -261,6 +247,7 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spot", description=__doc__)
     parser.add_argument("--traces", nargs="+", choices=TRACES, default=list(TRACES))
     parser.add_argument("--days", type=int, help="of each trace at most; default: all")
+    parser.add_argument("--seeds", type=int, default=spot_file.SEEDS, help="of the cases by a stack file")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("out/spot"))
     parser.add_argument("--page", type=Path, help="write this Markdown page")
@@ -268,8 +255,13 @@ def main(arguments: Sequence[str]) -> None:
     place = folder_of(chosen.out, "benchmarks.spot")
     cases = cases_of(chosen.traces, chosen.days)
     rows = documents_of(played, {place / f"{case.name}.json": (case,) for case in cases}, chosen.processes)
+    by_file = spot_file.cases_of(
+        [trace for trace in chosen.traces if trace in spot_file.DAYS], chosen.days, chosen.seeds
+    )
+    of_file = {place / f"file_{case.name}.json": (case,) for case in by_file}
+    file_rows = documents_of(spot_file.played, of_file, chosen.processes)
     if chosen.page is not None:
-        write_file(chosen.page, page(rows, " ".join(["python -m benchmarks.spot", *arguments])))
+        write_file(chosen.page, page(rows, file_rows, " ".join(["python -m benchmarks.spot", *arguments])))
 
 
 if __name__ == "__main__":

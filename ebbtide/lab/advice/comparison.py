@@ -14,7 +14,15 @@ from rich.table import Table
 from rich.text import Text
 
 from ebbtide.lab.report.measure import Measure, measure_of
-from ebbtide.lab.report.pages.sentences import coverage_line, headline, queue_line, scope_line, slow_line, unpriced_line
+from ebbtide.lab.report.pages.sentences import (
+    coverage_line,
+    headline,
+    queue_line,
+    scope_line,
+    slow_line,
+    spot_price_line,
+    unpriced_line,
+)
 from ebbtide.lab.simulator.replay import replay
 from ebbtide.lab.simulator.results import Replay, Strategy, StrategyResult, as_json
 from ebbtide.lab.simulator.setup import ReplayOptions
@@ -205,6 +213,7 @@ def _notes(replays: Sequence[Replay]) -> list[str]:
     """A line for each region whose node groups lack a price, for each stack with estimates, and for long waits."""
     lines = [unpriced_line(replay.unpriced) for replay in replays]
     lines += [f"Prices of {replay.stack}: {replay.estimated_prices}." for replay in replays if replay.estimated_prices]
+    lines += [f"{replay.stack}: {line}" for replay in replays if (line := spot_price_line(replay))]
     lines += [f"{replay.stack}: {line}" for replay in replays if (line := slow_line(replay))]
     return list(dict.fromkeys(line for line in lines if line is not None))
 

@@ -20,7 +20,7 @@ from ebbtide.lab.simulator.billing import open_spans, usd_per_day
 from ebbtide.lab.simulator.setup import ReplayError, replay_config, with_known_nodes
 from ebbtide.lab.simulator.strategies.constant import fleet_groups
 from ebbtide.lab.simulator.strategies.fleet import nodes_of
-from ebbtide.lab.simulator.strategies.plans import EBBTIDE, plan_of, separate_groups
+from ebbtide.lab.simulator.strategies.plans import EBBTIDE, groups_as_named, plan_of, separate_groups
 from ebbtide.lab.simulator.world.sleep import Asleep
 from ebbtide.lab.simulator.world.world import BEFORE_THE_MODEL, World, WorldSetup
 from ebbtide.prices import PricingAssumption
@@ -127,7 +127,7 @@ def _replayed(
     compared = partial(_compared, ledger, product, modelled(naps, opens=True))
     yield compared(NEVER_OPEN, "with budgets that never open", modelled(naps, opens=False))
     peaks = {name: round(max(value for _, value in steps)) for name, steps in pools.items()}
-    plan = plan_of(separate_groups(known), EBBTIDE)
+    plan = plan_of(groups_as_named(known), EBBTIDE)
     pods = [(known.workers[name].node_group, pod_size(known.workers[name]), count) for name, count in peaks.items()]
     nodes = {
         group.name: nodes_of(group, [(size, count) for home, size, count in pods if home == group.name])

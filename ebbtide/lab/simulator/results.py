@@ -190,6 +190,7 @@ class Replay:
     ] = ()  # spans in which the trace may lack data, seconds from the start, clipped
     rollouts: bool = True  # services were deployed
     failures: Mapping[str, float] = field(default_factory=dict[str, float])  # those requested, by option
+    without_spot_price: str = ""  # spot groups with their types, which cost the on-demand price here
     spot_capacity: str = ""  # the file of hours without it, or `synthetic`; empty: always there
     attainable: float | None = None  # saving of the zero-wait bound, a fraction of the fixed fleet's dollars
     price_dates: Mapping[str, date] = field(default_factory=dict[str, date])  # the date of each kind of price

@@ -16,6 +16,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from ebbtide.prices import InstanceType
+from ebbtide.provisioning_labels import Provisioner
+from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 
 LONGEST_NAME = 18
@@ -44,6 +46,21 @@ def parts_of(name: str, group: NodeGroupSettings) -> Mapping[str, NodeGroupSetti
         part: group.model_copy(update={"instance_types": tuple(names), "min": least[part], "max": most[part]})
         for part, names in types.items()
     }
+
+
+def managed_parts(name: str, group: NodeGroupSettings) -> Mapping[str, NodeGroupSettings]:
+    """Return the managed groups that the group has, or that a spot group with GPUs of Karpenter would have."""
+    if group.gpus_on_spot:
+        group = group.model_copy(update={"provisioner": Provisioner.CLUSTER_AUTOSCALER})
+    return parts_of(name, group)
+
+
+def with_parts(settings: StackSettings) -> StackSettings:
+    """Return the stack with a further group for each managed group of a spot group with GPUs, for nodes in replays."""
+    groups = dict(settings.node_groups)
+    for name, group in settings.node_groups.items():
+        groups |= {part: managed for part, managed in managed_parts(name, group).items() if part != name}
+    return settings.model_copy(update={"node_groups": groups})
 
 
 def shape_text(kind: InstanceType) -> str:

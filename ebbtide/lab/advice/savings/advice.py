@@ -37,6 +37,7 @@ from ebbtide.prices import (
     steady,
 )
 from ebbtide.provisioning_labels import NodeKind
+from ebbtide.settings.capacity.shapes_of_group import with_parts
 from ebbtide.settings.model import StackSettings
 from ebbtide.text.money import HOURS_PER_MONTH as HOURS_PER_MONTH
 
@@ -110,7 +111,7 @@ def savings_advice(settings: StackSettings, usage: Usage, *, beyond_floor: bool 
     need a part of the commitment.
     """
     sized = [*_of_several_sizes(settings, usage)]
-    settings = _of_first_types(settings.by_type)
+    settings = _of_first_types(with_parts(settings).by_type)
     ran = {group for group, nodes in usage.nodes.items() if any(nodes)}
     unpriced = tuple(group for group in unpriced_groups(settings) if group.name in ran)
     prices = {group: usd for group in usage.nodes if group in ran and (usd := listed_usd(settings, group)) is not None}

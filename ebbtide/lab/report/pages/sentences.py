@@ -234,6 +234,16 @@ def _at_most(seconds: float) -> str:
     return text if text.startswith("under") else f"at most {text}"
 
 
+def spot_price_line(replay: Replay) -> str | None:
+    """Name the spot groups whose dollars are too high."""
+    if not replay.without_spot_price:
+        return None
+    return (
+        f"No typical spot price is known for {replay.without_spot_price}: dollars have the on-demand price for these "
+        "nodes, the most that they cost."
+    )
+
+
 def unpriced_line(groups: Sequence[UnpricedGroup]) -> str | None:
     """Name the node groups without a price, and how to add one; None if all have a price."""
     if not groups:

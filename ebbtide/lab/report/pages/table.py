@@ -26,6 +26,7 @@ from ebbtide.lab.report.pages.sentences import (
     savings_rule,
     scope_line,
     small_share,
+    spot_price_line,
     subject,
     waits_worse,
 )
@@ -251,6 +252,7 @@ def _caption(replay: Replay, *, assumptions: bool) -> str:
         lines.append(f"{WORSE_WAIT} {SAME_WAIT_RULE}")
     lines.append("Evictions: in the disruption window / in business hours.")
     lines += [f"Prices: {replay.estimated_prices}."] if replay.estimated_prices else []
+    lines += [line] if (line := spot_price_line(replay)) else []
     lines += saves_lines(replay)
     lines += ray_lines(replay, main_strategy(replay))
     attainable = attainable_line(replay)

@@ -103,6 +103,7 @@ class WorkloadModel:
     node_selector: Mapping[str, str] = field(default_factory=dict[str, str])
     groups: frozenset[str] | None = None  # node groups that it may run on, within its selector; None: all
     one_of: frozenset[str] | None = None  # values of the label `ebbtide.dev/node-group` that it requires; None: any
+    prefers: str = ""  # a value of this label, with the highest weight; empty: no preference
     one_per_node: bool = False
     anti_affinity_with: tuple[str, ...] = ()  # categories
     pdb_max_unavailable: int | None = None  # None: no budget

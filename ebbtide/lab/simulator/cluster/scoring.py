@@ -6,7 +6,8 @@ cost of a pod depends on changes and kinds, not on the number of nodes. A draw d
 
 Source: kubernetes 1.35, pkg/scheduler/framework/plugins: podtopologyspread (scoring.go; common.go leaves out pods that
 stop), interpodaffinity (scoring.go: all pods of a node count, and a preference that both sides have counts twice on
-every node), noderesources (least_allocated.go, balanced_allocation.go), tainttoleration.
+every node), nodeaffinity (of one preference), noderesources (least_allocated.go, balanced_allocation.go),
+tainttoleration.
 """
 
 import math
@@ -16,9 +17,10 @@ from typing import NamedTuple
 
 from ebbtide.lab.simulator.cluster.model import GroupModel, WorkloadModel
 from ebbtide.lab.simulator.cluster.state import ClusterState, Node
+from ebbtide.vocabulary.labels import NODE_GROUP
 
 # The real scheduler's weights.
-SPREAD, GATHER, SOFT_TAINT = 2, 2, 3
+SPREAD, GATHER, PREFERRED, SOFT_TAINT = 2, 2, 2, 3
 
 Takes = Callable[[GroupModel, WorkloadModel], bool]
 
@@ -100,10 +102,15 @@ def _scores(kinds: list[NodeKindScore], nodes: int, workload: WorkloadModel, sta
     return [
         SPREAD * (100 * (most + least - spread) // most)
         + (GATHER * (100 * (kind.company - lone) // (company - lone)) if company > lone else 0)
+        + (PREFERRED * 100 if _preferred(state.groups[kind.shape], workload) else 0)
         + (SOFT_TAINT * 100 if any_soft and not kind.unwanted else 0)
         + _resource_score(kind, workload, state.groups[kind.shape])
         for kind, spread in zip(kinds, raw, strict=True)
     ]
+
+
+def _preferred(shape: GroupModel, workload: WorkloadModel) -> bool:
+    return bool(workload.prefers) and shape.labels.get(NODE_GROUP) == workload.prefers
 
 
 def _resource_score(kind: NodeKindScore, workload: WorkloadModel, shape: GroupModel) -> int:

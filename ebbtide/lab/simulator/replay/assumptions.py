@@ -236,7 +236,7 @@ def _spot_sentences(settings: StackSettings) -> Iterator[str]:
     spot = [name for name, group in settings.node_groups.items() if group.kind is NodeKind.SPOT]
     if spot:
         unknown = ", ".join(without_spot_price(settings))
-        but = f", but on-demand for {unknown}, whose saving is unknown" if unknown else ""
+        but = f", but the on-demand price for {unknown}, whose saving is unknown" if unknown else ""
         yield (
             f"Nodes of the spot groups ({', '.join(spot)}) cost the typical spot price of a month{but}; fixed-fleet "
             "and peak-fleet, whose nodes must stay, have no spot nodes and pay as above. Without "

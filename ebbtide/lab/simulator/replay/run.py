@@ -5,7 +5,7 @@ then is unfinished. Equal inputs and seed give an equal `Replay`, except for `re
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 
 from ebbtide.lab.simulator.billing import open_spans
@@ -13,7 +13,7 @@ from ebbtide.lab.simulator.replay.assumptions import assumptions_of, estimated_p
 from ebbtide.lab.simulator.results import BASELINE, Replay, Strategy, StrategyResult
 from ebbtide.lab.simulator.setup import ReplayOptions, replay_setup_of, with_known_nodes
 from ebbtide.lab.simulator.strategies.overload import overloads_of
-from ebbtide.lab.simulator.strategies.plans import unpriced_groups
+from ebbtide.lab.simulator.strategies.plans import Topology, unpriced_groups, without_spot_price
 from ebbtide.lab.simulator.strategies.run import Progress
 from ebbtide.lab.simulator.strategies.table import STRATEGIES, StrategyResults, stack_with_changes
 from ebbtide.lab.simulator.trace.traces import Trace
@@ -75,7 +75,7 @@ def replay(
             *ray_assumptions(settings.ray, [job.ray for job in setup.jobs if job.ray is not None]),
             *(sentence for topology in topologies for sentence in topology.assumptions),
             *failure_assumptions(failures, changed),
-            *_capacity_assumptions(options, changed, setup.period),
+            *_capacity_assumptions(options, changed, setup.period, topologies),
         ),
         coverage=setup.assignment.coverage,
         jobs_unfit=setup.assignment.unfit,
@@ -87,6 +87,7 @@ def replay(
         rollouts=options.rollouts,
         price_dates=price_dates(settings.region),
         estimated_prices=estimated_prices(settings),
+        without_spot_price=", ".join(f"{name} ({kind.name})" for name, kind in without_spot_price(changed).items()),
         failures={name: value for name, value in asdict(failures).items() if value},
         attainable=_saving(bound, baseline) if states_saving else None,
         overloads=overloads,
@@ -99,8 +100,12 @@ def replay(
     )
 
 
-def _capacity_assumptions(options: ReplayOptions, changed: StackSettings, period: Period) -> Iterator[str]:
-    source, types = options.spot_capacity, spot_types(changed)
+def _capacity_assumptions(
+    options: ReplayOptions, changed: StackSettings, period: Period, topologies: Sequence[Topology]
+) -> Iterator[str]:
+    source = options.spot_capacity
+    modelled = {name for topology in topologies for name in topology.source_of}
+    types = {name: kind for name, kind in spot_types(changed).items() if name in modelled}
     capacity = spot_capacity_of(source, types, changed, period)
     if source is not None and capacity is not None:
         yield from capacity_assumptions(source, capacity, types, period.end_s)

@@ -35,7 +35,7 @@ from ebbtide.lab.simulator.world.world import BEFORE_THE_MODEL, ClusterPlan, Wor
 from ebbtide.prices import InstanceType, NoPrice, instance_type, instance_type_names, on_demand
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.capacity.node_sets import constant_groups
-from ebbtide.settings.capacity.placement import kubelet_reserves
+from ebbtide.settings.capacity.placement import node_of_type
 from ebbtide.settings.capacity.process_documents import drain_guard
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings, shape_name
@@ -99,10 +99,14 @@ def default_node_pools(settings: StackSettings) -> Topology:
 
 
 def _movable(settings: StackSettings) -> dict[str, NodeGroupSettings]:
-    """The flexible and GPU groups with an autoscaler."""
+    """The flexible and GPU groups with an autoscaler, and the spot groups whose fallback is one of them."""
     constant = constant_groups(settings)
     kinds = (NodeKind.FLEXIBLE, NodeKind.GPU)
-    return {name: group for name, group in settings.node_groups.items() if group.kind in kinds and name not in constant}
+    return {
+        name: group
+        for name, group in settings.node_groups.items()
+        if (group.kind in kinds or group.has_fallback) and name not in constant
+    }
 
 
 def _stack_pool(name: str, group: NodeGroupSettings, types: tuple[TypeModel, ...]) -> NodePoolModel:
@@ -126,10 +130,16 @@ def _with_node_pools(
 ) -> Topology:
     separate = separate_groups(settings)
     groups, source_of = dict(separate.groups), dict(separate.source_of)
-    types: dict[str, InstanceType] = {}
+    types = dict(separate.types)
     pools: list[NodePoolModel] = []
     for name, group in pools_of.items():
-        zones = groups.pop(name).zones
+        parts = [part for part, source in separate.source_of.items() if source == name]
+        zones = groups[parts[0]].zones
+        for part in parts:
+            del groups[part]
+            if part != name:
+                del source_of[part], types[part]
+        source_of[name] = name
         offers = {shape_name(name, kind): (kind, usd) for kind, usd in offers_of(settings.region, group)}
         offered = (
             TypeModel(shape=_shape(shape, name, group, kind, zones), usd=usd, capacity=_capacity(kind))
@@ -148,16 +158,10 @@ def _shape(shape: str, name: str, group: NodeGroupSettings, kind: InstanceType, 
     """A node of one type. Every kubelet of a stack's NodePool reserves what the largest type needs."""
     listed = kind in group.types
     model = group_model(name, group.of_type(kind) if listed else group.with_types((kind.name,)), zones)
-    cpu, memory = kubelet_reserves(group.types[0]) if listed and group.by_karpenter else (0, 0)
-    own_cpu, own_memory = kubelet_reserves(kind)
-    return replace(
-        model,
-        name=shape,
-        min=0,
-        initial=0,
-        cpu_m=model.cpu_m - max(0, cpu - own_cpu),
-        memory_mib=model.memory_mib - max(0, memory - own_memory),
-    )
+    if listed and group.by_karpenter:
+        node = node_of_type(group, kind)
+        model = replace(model, cpu_m=node.cpu, memory_mib=node.memory)
+    return replace(model, name=shape, min=0, initial=0)
 
 
 def _capacity(kind: InstanceType) -> dict[str, int]:

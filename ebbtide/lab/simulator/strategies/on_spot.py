@@ -1,7 +1,7 @@
 """The stack with its workers on spot nodes: each pool moves to a spot twin of its node group, with checkpoints.
 
-The stack changes before production code reads it, so prices, rates, budgets and config follow as from a file. Parts of
-it are not yet legal in a file; `spot_assumptions` names them.
+The stack changes before production code reads it, so prices, rates, budgets and config follow as from a file. A file
+would list more types than the one of the twin, and a fallback.
 """
 
 from collections.abc import Iterator
@@ -40,7 +40,6 @@ def spot_groups(settings: StackSettings) -> Topology:
 
 def spot_assumptions(settings: StackSettings) -> Iterator[str]:
     moved = moved_to_spot(settings)
-    gpus = [name for name, pool in settings.workers.items() if pool.gpu.count and pool.safe_stop]
     stay = [name for name, pool in settings.workers.items() if not pool.safe_stop]
     intervals = sorted({pool.checkpoints.every for pool in moved.workers.values() if pool.checkpoints})
     every = " or ".join(format_duration(interval) for interval in intervals)
@@ -49,11 +48,6 @@ def spot_assumptions(settings: StackSettings) -> Iterator[str]:
         f"named GROUP-spot), at the typical spot price of a month, with required checkpoints every {every}; services "
         "and the groups' minimum stay on demand."
     )
-    if gpus:
-        yield (
-            f"fixed-flexible-spot shows what the GPU pools ({', '.join(gpus)}) would cost on spot nodes; a stack file "
-            "cannot put them there yet: check refuses pods with GPUs on a spot group."
-        )
     if settings.ray:
         yield "fixed-flexible-spot leaves the groups of Ray's workers where they are."
     if stay:

@@ -44,6 +44,7 @@ from ebbtide.settings.capacity.placement import (
     suits,
     takes,
 )
+from ebbtide.settings.capacity.shapes_of_group import managed_parts
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.pods.group import GroupPodSettings
@@ -103,7 +104,8 @@ class Topology:
     merged_kinds: frozenset[NodeKind] = frozenset()
     spot_interruptions: float = 0.0  # times the published rate, for a replay that sets no number
     assumptions: tuple[str, ...] = ()
-    types: Mapping[str, InstanceType] = field(default_factory=dict[str, InstanceType])  # of NodePools, by shape
+    types: Mapping[str, InstanceType] = field(default_factory=dict[str, InstanceType])
+    """The types of groups that are a part of a group of the stack file: a shape of a NodePool, or a managed group."""
     node_pools: tuple[NodePoolModel, ...] = ()
 
     def of_kind(self, kind: NodeKind, names: frozenset[str]) -> dict[str, str]:
@@ -151,14 +153,34 @@ def plan_of(topology: Topology, flags: Flags) -> ClusterPlan:
 
 
 def separate_groups(settings: StackSettings) -> Topology:
-    """The node groups of the stack file."""
+    """The managed groups of the stack file: a spot group with GPUs has one for each shape."""
+    source_of: dict[str, str] = {}
+    managed: dict[str, NodeGroupSettings] = {}
+    for name, group in settings.node_groups.items():
+        parts = managed_parts(name, group)
+        managed |= parts
+        source_of |= dict.fromkeys(parts, name)
+    return _topology(settings, managed, source_of)
+
+
+def groups_as_named(settings: StackSettings) -> Topology:
+    """The node groups of the stack file, each with nodes of its first type."""
+    return _topology(settings, settings.node_groups, {name: name for name in settings.node_groups})
+
+
+def _topology(
+    settings: StackSettings, managed: Mapping[str, NodeGroupSettings], source_of: Mapping[str, str]
+) -> Topology:
     on_eks = settings.cluster.context is None
     zones = settings.cluster.zones if on_eks and any(spec.has_disks for spec in settings.all_workloads.values()) else ()
-    ranks = growth_ranks(settings.node_groups, settings.region)
-    groups = {
-        name: replace(group_model(name, group, zones), rank=ranks[name]) for name, group in settings.node_groups.items()
-    }
-    return Topology(settings, groups, {name: name for name in groups})
+    ranks = growth_ranks(managed, settings.region)
+    models = {name: replace(group_model(name, group, zones), rank=ranks[name]) for name, group in managed.items()}
+    return Topology(
+        settings,
+        {name: replace(model, labels={**model.labels, NODE_GROUP: source_of[name]}) for name, model in models.items()},
+        source_of,
+        types={name: group.types[0] for name, group in managed.items() if name != source_of[name]},
+    )
 
 
 def mixed_group(settings: StackSettings) -> Topology:
@@ -199,16 +221,17 @@ def mixed_group(settings: StackSettings) -> Topology:
     return Topology(
         settings,
         groups={MIXED: mixed, **unmerged},
-        source_of={MIXED: source, **{name: name for name in unmerged}},
+        source_of={MIXED: source, **{name: separate.source_of[name] for name in unmerged}},
+        types=separate.types,
         merged=merged,
         merged_kinds=frozenset(kinds[name] for name in merged),
     )
 
 
 def _all_fit(settings: StackSettings, group: str, kind: NodeKind, shape: GroupModel) -> bool:
-    """True if nodes of `shape` can run all pods of the group."""
+    """True if nodes of `shape` can run all pods of the group, which are on no other group."""
     replaced = settings.node_groups[group]
-    if kind is NodeKind.GPU or architecture(replaced) != shape.labels[ARCH]:
+    if replaced.has_gpus or architecture(replaced) != shape.labels[ARCH]:
         return False
     sizes = [pod.size for pod in placed_pods(settings) if group in pod.groups(settings.node_groups)]
     if kind is NodeKind.FIXED:
@@ -244,7 +267,8 @@ def _money(topology: Topology) -> GroupRates:
     settings = topology.settings
     listed: dict[str, GroupRate] = {}
     assumed: dict[str, GroupRate] = {}
-    floors = {name: model.min for name, model in topology.groups.items()} | dict.fromkeys(topology.types, 0)
+    floors = {name: model.min for name, model in topology.groups.items()}
+    floors |= dict.fromkeys((name for name in topology.types if name not in floors), 0)
     for name, floor in floors.items():
         group = settings.node_groups[topology.source_of[name]]
         kind = topology.type_of(name)
@@ -264,17 +288,18 @@ def _money(topology: Topology) -> GroupRates:
 
 
 def spot_rate(region: str, instance: InstanceType) -> GroupRate:
-    """The spot price, or the on-demand price if no saving is known (see `without_spot_price`)."""
+    """The spot price; if no saving is known the on-demand price, the most that it costs (see `without_spot_price`)."""
     usd = spot_or_none(region, instance)
     price = on_demand(region, instance) if usd is None else usd
     return GroupRate(floor=0, floor_usd=price, above_usd=price)
 
 
-def without_spot_price(settings: StackSettings) -> tuple[str, ...]:
-    """The spot groups that a replay bills on demand."""
-    groups = {name: group for name, group in settings.node_groups.items() if group.kind is NodeKind.SPOT}
-    types = {name: group.types[0] for name, group in groups.items()}
-    return tuple(name for name, instance in types.items() if spot_or_none(settings.region, instance) is None)
+def without_spot_price(settings: StackSettings) -> Mapping[str, InstanceType]:
+    """Return the spot groups that a replay bills on demand, since no spot saving of their type is known."""
+    nodes = separate_groups(settings)
+    spot = (name for name, source in nodes.source_of.items() if settings.node_groups[source].kind is NodeKind.SPOT)
+    types = {name: nodes.type_of(name) for name in spot}
+    return {name: kind for name, kind in types.items() if spot_or_none(settings.region, kind) is None}
 
 
 def on_spot(
@@ -443,13 +468,14 @@ class _Nodes(TypedDict):
 
     node_selector: Mapping[str, str]
     one_of: frozenset[str] | None
+    prefers: str
 
 
 def _nodes_of(spec: GroupPodSettings, topology: Topology) -> _Nodes:
     if isinstance(spec, WorkerSettings) and spec.fallback:
         labels = [topology.of_group(group)[NODE_GROUP] for group in topology.settings.groups_of(spec)]
-        return {"node_selector": {}, "one_of": frozenset(labels)}
-    return {"node_selector": topology.of_group(spec.node_group), "one_of": None}
+        return {"node_selector": {}, "one_of": frozenset(labels), "prefers": labels[0]}
+    return {"node_selector": topology.of_group(spec.node_group), "one_of": None, "prefers": ""}
 
 
 def _worker_pod(name: str, spec: GroupPodSettings, topology: Topology, flags: Flags, grace_s: float) -> WorkloadModel:

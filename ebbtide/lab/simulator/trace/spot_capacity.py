@@ -2,8 +2,8 @@
 
 A row has `from`, `until`, `zone`, `type`, `event` and `source`. An empty zone or type means all of the stack. `event`
 is `no-capacity`, from `from` up to `until`, or `interruption`, at `from`, of all spot nodes of the type in the zone.
-Times are seconds from the start of the replay, an epoch or ISO 8601 with a zone. `source` says where the row comes from;
-a row that was not measured says `synthetic`.
+Times are seconds from the start of the replay, an epoch or ISO 8601 with a zone. `source` says where the row comes
+from; a row that was not measured says `synthetic`.
 """
 
 from collections.abc import Iterator
@@ -66,14 +66,14 @@ def _rows(table: Table, sources: dict[str, None]) -> Iterator[CapacityRow]:
     """Yield the good rows, and note the problems of the others. A source is noted once."""
     times = TimeColumns(table, UTC)
     known = frozenset(instance_type_names())
-    events = ", ".join(CapacityEvent)
+    events = [event.value for event in CapacityEvent]
     for row in table.rows(COLUMNS):
         instance, event, source = (row.cells[column] for column in ("type", "event", "source"))
         begin = _seconds(times, row, "from")
         if instance and instance not in known:
             table.bad_cell(row, Number("type", "a known instance type, or nothing for all", "g6.2xlarge"), instance)
-        if event not in CapacityEvent:
-            table.bad_cell(row, Number("event", f"one of {events}", CapacityEvent.NO_CAPACITY), event)
+        if event not in events:
+            table.bad_cell(row, Number("event", f"one of {', '.join(events)}", CapacityEvent.NO_CAPACITY), event)
             continue
         until = _end(times, table, row, begin) if event == CapacityEvent.NO_CAPACITY else begin
         if not source:

@@ -17,6 +17,7 @@ from ebbtide.lab.simulator.cluster.capacity import SpotCapacity
 from ebbtide.lab.simulator.cluster.model import Accidents
 from ebbtide.prices import interruption_band
 from ebbtide.provisioning_labels import NodeKind
+from ebbtide.settings.capacity.shapes_of_group import managed_parts, parts_of, with_parts
 from ebbtide.settings.model import StackSettings
 from ebbtide.text.money import HOURS_PER_MONTH
 
@@ -111,11 +112,17 @@ def failure_assumptions(failures: Failures, settings: StackSettings) -> Iterator
 
 
 def spot_types(settings: StackSettings) -> dict[str, str]:
-    """Return the instance type of each spot group, as the modelled cluster names the groups."""
-    return dict(_spot_groups(settings.by_type))
+    """Return the instance type of each spot group, as the modelled cluster names the groups, with each provisioner."""
+    groups = with_parts(settings).by_type.node_groups
+    split = {name for name, group in settings.node_groups.items() if name not in managed_parts(name, group)}
+    return {
+        name: group.types[0].name
+        for name, group in sorted(groups.items())
+        if group.kind is NodeKind.SPOT and name not in split
+    }
 
 
 def _spot_groups(settings: StackSettings) -> Iterator[tuple[str, str]]:
     for name, group in sorted(settings.node_groups.items()):
         if group.kind is NodeKind.SPOT:
-            yield name, group.types[0].name
+            yield from ((part, managed.types[0].name) for part, managed in parts_of(name, group).items())

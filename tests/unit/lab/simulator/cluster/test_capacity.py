@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from ebbtide.lab.simulator.cluster import AutoscalerFlags, ClusterModel, GroupModel, StopReason
 from ebbtide.lab.simulator.cluster.capacity import SpotCapacity, joined
 from ebbtide.lab.simulator.cluster.model import Accidents
-from tests.builders.cluster import Played, Witness, group, node_pool, running, workload
+from ebbtide.vocabulary.labels import NODE_GROUP
+from tests.builders.cluster import Played, Witness, group, homes, node_pool, running, workload
 from tests.counts import examples
 
 HOUR = 3600.0
@@ -201,10 +202,26 @@ def test_karpenter_takes_the_next_pool_after_seconds_and_the_first_one_again_aft
 
 def test_pods_that_only_a_pool_without_capacity_takes_wait_until_it_has_some() -> None:
     it = with_karpenter("spot/large", "spot/xlarge", end=400.0)
+    it.cluster.deploy(workload("other"), 1)  # a node exists, so the scheduler does not look again by itself
+    it.at(30)
     it.cluster.deploy(workload(cpu_m=4000), 1)
 
-    assert it.at(390).billed_seconds() == dict.fromkeys(it.cluster.billed_seconds(), 0.0)
-    assert launched(it.at(400 + 180 + 20)) == ["spot/xlarge"]
+    assert launched(it.at(390)) == ["demand/large"]
+    assert it.cluster.billed_seconds()["spot/xlarge"] == 0.0
+    assert launched(it.at(400 + 180 + 20)) == ["demand/large", "spot/xlarge"]
+
+
+def test_the_scheduler_prefers_ready_nodes_of_the_first_choice_though_they_are_fuller() -> None:
+    both = [group(name, min=1, initial=1, labels={NODE_GROUP: name}) for name in ("spot", "demand")]
+
+    def homes_of(prefers: str) -> list[str]:
+        it = Played(both, FLAGS)
+        it.cluster.deploy(workload("first", cpu_m=1000, node_selector={NODE_GROUP: "spot"}), 1)
+        it.at(10)
+        it.cluster.deploy(workload(one_of=frozenset(["spot", "demand"]), prefers=prefers, spreads=False), 1)
+        return [node.group for node in homes(it.at(20), "api")]
+
+    assert (homes_of(""), homes_of("spot")) == (["demand"], ["spot"])
 
 
 def test_on_demand_nodes_come_once_every_spot_group_has_failed_if_the_first_pause_lasts_that_long() -> None:

@@ -74,9 +74,9 @@ def test_spot_nodes_cost_their_typical_price_and_gpu_pods_alone_may_use_those_wi
     plan = cluster_plan(moved_to_spot(plain()), Strategy.FIXED_FLEXIBLE_SPOT)
     groups = {group.name: group for group in plan.groups}
 
-    assert plan.rates["gpu-spot"].usd_per_hour(1) == spot_typical("us-east-1", "g5.2xlarge")
+    assert plan.rates["gpu-spot-8x32x1"].usd_per_hour(1) == spot_typical("us-east-1", "g5.2xlarge")
     assert plan.rates["gpu"].usd_per_hour(1) > on_demand("us-east-1", "g5.2xlarge") / 2
-    assert groups["gpu-spot"].taints == groups["gpu"].taints != ()
+    assert groups["gpu-spot-8x32x1"].taints == groups["gpu"].taints != ()
     assert groups["flexible-spot"].taints == ()
     assert (plan.workers["train"].safe_to_evict, plan.workers["train"].pdb_max_unavailable) == (False, 10)
 
@@ -108,15 +108,14 @@ def test_without_a_word_spot_nodes_are_taken_back_at_the_published_rate() -> Non
     assert week().strategies[TODAY].usd == week(spot_interruptions=100).strategies[TODAY].usd
 
 
-def test_it_is_said_what_no_stack_file_can_do_yet_and_how_jobs_save() -> None:
+def test_it_is_said_how_often_nodes_are_interrupted_and_how_jobs_save() -> None:
     assumptions = "\n".join(week(spot_interruptions=2).assumptions)
 
-    assert "what the GPU pools (large) would cost on spot nodes; a stack file cannot put them there yet" in assumptions
     assert (
         "Each job of train, large opens a checkpoint and saves after every 300 s of work, which takes 10 s"
         in assumptions
     )
-    assert "A node of gpu-spot is interrupted after" in assumptions
+    assert "A node of gpu-spot-8x32x1 is interrupted after" in assumptions
 
 
 @pytest.mark.parametrize(("required", "lost"), [(True, False), (False, True)])
