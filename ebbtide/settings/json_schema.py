@@ -16,8 +16,10 @@ import yaml
 from ebbtide.settings.file.bases import OF_ONE_STACK
 from ebbtide.settings.file.document import OURS, PULUMI_KEYS
 from ebbtide.settings.file.keys import BASE, DIGEST_KEY, HOURS, REDIS_PASSWORD
+from ebbtide.settings.file.problems import PLACEHOLDER
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.settings.sections.redis import SET_TOKEN
 from ebbtide.settings.sections.secrets import SET_DIGEST_KEY
 from ebbtide.settings.sections.serving.services import INHERITED, ServiceSettings, VariantSettings
 
@@ -64,7 +66,10 @@ def json_schema() -> dict[str, Any]:
                     "properties": {BASE: _BASES}
                     | _tidy(sections)
                     | {
-                        REDIS_PASSWORD: {"description": "set with: pulumi config set --secret"} | _SECRET,
+                        REDIS_PASSWORD: {
+                            "description": f"set with: {SET_TOKEN}; until then {{ secure: {PLACEHOLDER} }}"
+                        }
+                        | _SECRET,
                         DIGEST_KEY: {"description": f"set with: {SET_DIGEST_KEY}"} | _SECRET,
                     },
                     "patternProperties": {"^(aws|pulumi):": {}, "^(?!ebbtide:|aws:|pulumi:)[^:]+:": _SECRET},

@@ -2,7 +2,7 @@
 accepted.
 
 Refused, each with its line: scalars that depend on the version of YAML, repeated keys, anchors and merge keys, tags.
-Possible secrets are not read: `secure:` values become `SECRET`, and other namespaces are skipped.
+Possible secrets are not read: `secure:` values become `Secret`, and other namespaces are skipped.
 """
 
 import re
@@ -15,7 +15,7 @@ import yaml
 from yaml.composer import Composer
 from yaml.resolver import Resolver
 
-from ebbtide.settings.file.problems import SECRET, Location, Problem, path_text, shortened
+from ebbtide.settings.file.problems import SECRET, Location, Problem, encrypted_secret, path_text, shortened
 from ebbtide.settings.file.scalars import TEXT_TAG, differs, old_tag, read_1_2
 from ebbtide.text.counts import number_of
 
@@ -50,7 +50,7 @@ Lines: TypeAlias = Mapping[Location, int]
 
 @dataclass(kw_only=True)
 class StackDocument:
-    """The parsed values and the problems. Values are str, int, float, bool, None, list, dict and `SECRET`."""
+    """The parsed values and the problems. Values are str, int, float, bool, None, list, dict and `Secret`."""
 
     config: dict[str, object] = field(default_factory=dict[str, object])
     lines: dict[Location, int] = field(default_factory=dict[Location, int])
@@ -195,10 +195,9 @@ class _Reader:
 
     def _value(self, node: yaml.Node, at: Location) -> object:
         self._read.lines.setdefault(at, node.start_mark.line + 1)
-        if _is_secure(node):
-            ((_, value),) = cast("list[tuple[yaml.Node, yaml.Node]]", node.value)
-            self.encrypted[at] = str(value.value)
-            return SECRET
+        if (secure := _secure_text(node)) is not None:
+            self.encrypted[at] = secure
+            return encrypted_secret(secure)
         if isinstance(node, yaml.MappingNode):
             return {key: self._value(inner, (*at, key)) for key, inner in self._entries(node, at)}
         if isinstance(node, yaml.SequenceNode):
@@ -257,14 +256,16 @@ class _Reader:
 
 def _passed_by(key: str, node: yaml.Node) -> object:
     """Return a placeholder for a value of another namespace: a secret, or empty text for a plain value."""
-    return SECRET if key.startswith(FOREIGN) or _is_secure(node) else ""
+    secure = _secure_text(node)
+    if secure is not None:
+        return encrypted_secret(secure)
+    return SECRET if key.startswith(FOREIGN) else ""
 
 
-def _is_secure(node: yaml.Node) -> bool:
-    if not isinstance(node, yaml.MappingNode):
-        return False
-    keys = [key.value for key, _ in cast("list[tuple[yaml.Node, yaml.Node]]", node.value)]
-    return keys == ["secure"]
+def _secure_text(node: yaml.Node) -> str | None:
+    """Return the text of a `secure:` value; None for any other node."""
+    pairs = cast("list[tuple[yaml.Node, yaml.Node]]", node.value) if isinstance(node, yaml.MappingNode) else []
+    return str(pairs[0][1].value) if [key.value for key, _ in pairs] == ["secure"] else None
 
 
 def _collected(text: str, events: list[yaml.Event]) -> Iterator[yaml.Event]:
