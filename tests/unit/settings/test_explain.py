@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -12,7 +13,7 @@ from ebbtide.recording.record import record
 from ebbtide.settings import explain
 from ebbtide.settings.file.contents import no_files
 from ebbtide.settings.file.keys import ENCRYPTED, KEYS
-from ebbtide.settings.file.problems import Location, path_text, value_at
+from ebbtide.settings.file.problems import Location, path_text
 from ebbtide.settings.load import StackFile, file_of_text, read_stack
 from ebbtide.settings.patch import exchanged
 from tests.builders.based import BASE, ON_PRODUCTION, PRODUCTION, STACK, BasedProject
@@ -217,35 +218,32 @@ def test_nothing_is_said_about_keys_of_secrets(project: BasedProject, path: str)
     assert "default" not in refusal(f"{path}.anything")
 
 
-def places_of(value: object, at: Location = ()) -> Iterator[Location]:
-    """The locations of all mappings, the deepest first, since a written default may add a mapping above."""
+def mappings(value: Any, at: Location = ()) -> Iterator[Location]:
     if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from places_of(inner, (*at, str(key)))
         yield at
+        for key, inner in cast("dict[str, Any]", value).items():
+            yield from mappings(inner, (*at, key))
     if isinstance(value, list):
-        for index, inner in enumerate(value):
-            yield from places_of(inner, (*at, index))
+        for index, inner in enumerate(cast("list[Any]", value)):
+            yield from mappings(inner, (*at, index))
 
 
-def with_defaults(stack: StackFile, at: Location) -> dict[str, object]:
-    """The config with every default that `explain` prints for the mapping there, as read from its text."""
-    config = dict(stack.merged.config)
-    lines = (
-        line.removeprefix("# default: ") for line in explain.explained(stack, path_text(at)) if "default: " in line
-    )
-    for key, value in (pair for line in lines for pair in yaml.safe_load(line).items()):
-        config = exchanged(config, (*at, key), value)
-    return config
+def printed_defaults(stack: StackFile, at: Location) -> Iterator[tuple[Location, object]]:
+    """Every default that `explain` prints for the mapping there, as read from its text."""
+    for line in explain.explained(stack, path_text(at)):
+        if line.startswith("# default: "):
+            for key, value in yaml.safe_load(line.removeprefix("# default: ")).items():
+                yield (*at, key), value
 
 
 @pytest.mark.parametrize("file", [FULL / "full-eks.yaml", FULL / "full-existing.yaml"])
 def test_every_default_that_is_printed_can_be_written_and_changes_nothing(file: Path) -> None:
     stack = read_stack(str(file))
     config = dict(stack.merged.config)
-    for at in [at for at in places_of(config) if at and at[0] in KEYS and at[0] not in ENCRYPTED]:
-        written = with_defaults(stack, at)
-        config = exchanged(config, at, {**value_at(config, at), **value_at(written, at)})
+    for at in mappings(stack.merged.config):
+        if at and at[0] in KEYS and at[0] not in ENCRYPTED:
+            for place, default in printed_defaults(stack, at):
+                config = exchanged(config, place, default)
 
     assert config != stack.merged.config
     assert record(stack.settings(config)) == record(stack.settings())
