@@ -14,7 +14,7 @@ from ebbtide.cli.console import fail, finish, write_json
 from ebbtide.cli.options import JsonFile, Stack
 from ebbtide.settings import StackInvalid, StackSettings, load_stack, stack_names, warnings_of
 from ebbtide.settings.checks.customers import shared_names
-from ebbtide.settings.load import read_stack
+from ebbtide.settings.load import name_of, read_stack, stack_path
 from ebbtide.settings.summary import summary
 from ebbtide.text.counts import several
 from ebbtide.text.terminal import console
@@ -67,7 +67,7 @@ def _check_one(out: Console, stack: str, valid: list[StackSettings]) -> bool:
 
 
 def _title(stack: str) -> str:
-    return Path(stack).name
+    return name_of(stack_path(stack))
 
 
 @command.command("stacks", epilog="Example: ebbtide stacks --json -")

@@ -36,6 +36,9 @@ _ENVIRONMENT = (
     "them here, or in a file that ebbtide:base names"
 )
 
+_CONFIG_ABOVE = "the first line of settings is config:, and all settings are indented below it"
+_BELOW_CONFIG = "indent it, and all lines that belong to it, as the keys below config:"
+
 MOST_BYTES = 2 * 2**20
 """Largest stack file. Its certificates may take half of it; 500 pools and as many services take a tenth."""
 
@@ -168,21 +171,25 @@ class _Reader:
             )
             return self._read
         config: yaml.Node | None = None
+        settings_beside = False
         for key, node in self._entries(root, ()):
             if key == "config":
                 config = node
             elif key not in self._top_level:
+                settings_beside |= ":" in key
                 self._problem(
                     "key.unknown",
                     (key,),
                     node,
                     wanted="a known key",
                     found=f"the key {shortened(key)!r}",
-                    hint=_ENVIRONMENT if key == "environment" else f"known here: {', '.join(self._top_level)}",
+                    hint=self._hint_beside_config(key),
                 )
         if not isinstance(config, yaml.MappingNode):
             actual = "nothing" if config is None else "something else"
-            self._problem("file.form", ("config",), config or root, wanted="a mapping of settings", found=actual)
+            hint = _CONFIG_ABOVE if settings_beside else ""
+            node = config or root
+            self._problem("file.form", ("config",), node, wanted="a mapping of settings", found=actual, hint=hint)
             return self._read
         for key, node in self._entries(config, ()):
             self._read.lines[(key,)] = node.start_mark.line + 1
@@ -192,6 +199,11 @@ class _Reader:
                 ours = key.startswith(OURS) or ":" not in key
                 self._read.config[key] = self._value(node, (key,)) if ours else _passed_by(key, node)
         return self._read
+
+    def _hint_beside_config(self, key: str) -> str:
+        if key == "environment":
+            return _ENVIRONMENT
+        return _BELOW_CONFIG if ":" in key else f"known here: {', '.join(self._top_level)}"
 
     def _value(self, node: yaml.Node, at: Location) -> object:
         self._read.lines.setdefault(at, node.start_mark.line + 1)

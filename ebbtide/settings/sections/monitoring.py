@@ -164,7 +164,7 @@ class MonitoringSettings(Settings):
     )
     runbooks: Annotated[str, AfterValidator(_runbooks)] | None = Field(
         default=None,
-        description="address of the built documentation, to which alerts link; default: the file of the page",
+        description="address of the built documentation, to which alerts link; default: alerts name a command instead",
         examples=[_RUNBOOKS_EXAMPLE],
     )
     dashboards: bool = Field(
