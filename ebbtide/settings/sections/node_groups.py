@@ -109,6 +109,9 @@ PROVISIONERS = choice(
 class NodeGroupSettings(Settings):
     """Nodes of one shape, with Karpenter of several. `min` and `max` are totals, split over the zones."""
 
+    instead_of: ClassVar[dict[str, str]] = {
+        "arch": "the instance types decide the nodes' architecture; arch is a key of pods, and says what their image is"
+    }
     checks: ClassVar[tuple[Check, ...]] = (
         MIN_WITHIN_MAX,
         Check(("kind", "min"), _fixed_nodes_stay),
