@@ -12,8 +12,8 @@ from pulumi.runtime.config import CONFIG
 
 from components.pods.secrets import StackSecrets
 from ebbtide.settings.file.document import FOREIGN, OURS, REGION
-from ebbtide.settings.file.keys import DIGEST_KEY, REDIS_PASSWORD, SECRETS
-from ebbtide.settings.file.problems import SECRET, Secret
+from ebbtide.settings.file.keys import DIGEST_KEY, ENCRYPTED, REDIS_PASSWORD, SECRETS
+from ebbtide.settings.file.problems import PLACEHOLDER, SECRET, Secret, secret_of
 from ebbtide.settings.load import encrypted, value_of
 from ebbtide.settings.sections.redis import token_fault
 from ebbtide.settings.sections.secrets import digest_key_fault
@@ -39,6 +39,8 @@ def stack_secrets() -> StackSecrets | None:
 
 
 def _value(key: str, text: str) -> object:
+    if text == PLACEHOLDER and (key in ENCRYPTED or is_config_secret(key)):
+        return secret_of(text)
     if key == REDIS_PASSWORD:
         return Secret(token_fault(text))
     if key == DIGEST_KEY and is_config_secret(key):

@@ -22,14 +22,14 @@ def explain(
 ) -> None:
     """Show the values of a stack, and the file and line of each.
 
-    Values of bases and of Pulumi.yaml are included, and with PATH the defaults of the other keys. Encrypted values and
-    values of other namespaces are hidden.
+    Values of bases and of Pulumi.yaml are included, and with PATH the defaults of the keys that the stack leaves out.
+    Encrypted values and values of other namespaces are hidden.
     """
     try:
-        values = read_stack(stack).merged
-        if values.problems:
-            raise StackInvalid(values.problems)
-        lines = list(explained(values, path))
+        stack_file = read_stack(stack)
+        if stack_file.merged.problems:
+            raise StackInvalid(stack_file.merged.problems)
+        lines = list(explained(stack_file, path))
     except StackInvalid as invalid:
         fail(invalid)
     typer.echo("\n".join(lines))

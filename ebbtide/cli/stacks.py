@@ -14,6 +14,7 @@ from ebbtide.cli.console import fail, finish, write_json
 from ebbtide.cli.options import JsonFile, Stack
 from ebbtide.settings import StackInvalid, StackSettings, load_stack, stack_names, warnings_of
 from ebbtide.settings.checks.customers import shared_names
+from ebbtide.settings.load import name_of, read_stack, stack_path
 from ebbtide.settings.summary import summary
 from ebbtide.text.counts import several
 from ebbtide.text.terminal import console
@@ -47,14 +48,15 @@ def _all_names() -> list[str]:
 def _check_one(out: Console, stack: str, valid: list[StackSettings]) -> bool:
     """Print the result, and add the settings of a valid stack to the list."""
     try:
-        settings = load_stack(stack)
+        stack_file = read_stack(stack)
+        settings = stack_file.settings()
     except StackInvalid as invalid:
         out.print(f"{_title(stack)}: {several(len(invalid.problems), 'problem')}", style="bold red")
         for problem in invalid.problems:
             out.print(f"  {problem}")
         return False
     valid.append(settings)
-    warnings = warnings_of(settings)
+    warnings = [*stack_file.placeholders(), *warnings_of(settings)]
     blocked = any(warning.blocks for warning in warnings)
     out.print(f"{_title(stack)}: {'blocked' if blocked else 'OK'}", style="bold red" if blocked else "bold green")
     for line in summary(settings):
@@ -65,7 +67,7 @@ def _check_one(out: Console, stack: str, valid: list[StackSettings]) -> bool:
 
 
 def _title(stack: str) -> str:
-    return Path(stack).name
+    return name_of(stack_path(stack))
 
 
 @command.command("stacks", epilog="Example: ebbtide stacks --json -")

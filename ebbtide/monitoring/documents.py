@@ -8,8 +8,7 @@ from ebbtide.monitoring.recordings import recordings
 from ebbtide.monitoring.rules import CUSTOMER, Alert, RecordingRule, RuleGroup
 from ebbtide.monitoring.serving_rules import serving_alerts, serving_recordings
 from ebbtide.settings.model import StackSettings
-
-_PAGES = "docs/runbooks"
+from ebbtide.text.pages import page_command
 
 
 def rule_groups(settings: StackSettings) -> tuple[RuleGroup, ...]:
@@ -25,7 +24,7 @@ def rule_groups(settings: StackSettings) -> tuple[RuleGroup, ...]:
 def rules_document(settings: StackSettings, runbooks: str | None = None) -> dict[str, Any]:
     """Return a file of rules, which is also the `spec` of a `PrometheusRule`.
 
-    `runbooks` is where the built documentation is served; without it an alert names the page's file.
+    `runbooks` is where the built documentation is served; without it an alert names the command that prints the page.
     """
     groups = [
         {"name": group.name, "rules": [_rule(rule, settings.customer, runbooks) for rule in group.rules]}
@@ -39,7 +38,7 @@ def _rule(rule: RecordingRule | Alert, customer: str, runbooks: str | None) -> d
         labels = {"labels": dict(rule.labels)} if rule.labels else {}
         return {"record": str(rule.record), "expr": rule.expr, **labels}
     page = (
-        {"runbook": f"{_PAGES}/{rule.runbook}.md"}
+        {"runbook": page_command(rule.runbook)}
         if runbooks is None
         else {"runbook_url": f"{runbooks.rstrip('/')}/runbooks/{rule.runbook}.html"}
     )

@@ -12,14 +12,16 @@ subresource) or removes it (maxUnavailable). Editing `managedFields` leaves the 
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, cast
 
 from controllers.adapters.kube_api import ApiError, KubeApi
-from controllers.adapters.replica_writers import has_put_to_sleep
+from controllers.adapters.replica_writers import scaling_manager, writers_of
 from ebbtide.operate.api import MANAGER, CannotOperate, Target, find, leader
 from ebbtide.operate.holds import HoldResult
 from ebbtide.operate.objects import annotations_of
 from ebbtide.operate.sleepers import KIND as SLEEPER
+from ebbtide.text.counts import number_of
 from ebbtide.text.one_line import collapsed
 from ebbtide.vocabulary.labels import FIELD_MANAGER, PAUSED, WORKLOADS
 
@@ -38,6 +40,7 @@ _WHOSE = {
     WORKLOADS: "the workload controller's",
     AUTOSCALER: "an autoscaler's",
 }
+NONE_ENDING: Mapping[Target, int] = MappingProxyType({})
 _TRIES = 5  # the object may change between read and write; each attempt reads it again
 
 
@@ -45,14 +48,14 @@ def release(
     api: KubeApi,
     namespace: str,
     targets: Sequence[Target],
-    ending: Collection[Target] = (),
+    ending: Mapping[Target, int] = NONE_ENDING,
     kept: Collection[Target] = (),
 ) -> Iterator[HoldResult]:
     """Release each target. Raises `ApiError`, and `CannotOperate` while the controller would take the fields back.
 
-    `ending` are workloads with `when: never`: the workload controller takes back none of their fields, and wakes only
-    workloads whose replicas it owns. So a workload without pods is not released. A policy keeps the number of `kept`
-    workloads, so one without pods sleeps, even if another manager owns the number.
+    `ending` are workloads with `when: never`, each with its number of pods while awake: the workload controller takes
+    back none of their fields, and raises only numbers that it owns. So a workload with fewer pods is not released. A
+    policy keeps the number of `kept` workloads, so the controller raises it even if another manager owns it.
     """
     objects = {target: item for target in targets if (item := find(api, target.path)) is not None}
     acting = {
@@ -71,13 +74,18 @@ def release(
         HoldResult(target, done=True, detail="not in the cluster") for target in targets if target not in objects
     )
     for target, item in objects.items():
-        kept_asleep = target in kept and not item["spec"].get("replicas")
-        if target in ending and (kept_asleep or has_put_to_sleep(WORKLOADS, item)):
-            yield HoldResult(
-                target, done=False, detail="NOT released: it has no pods, and the workload controller wakes it"
-            )
+        pods, awake = item["spec"].get("replicas", 0), ending.get(target, 0)
+        if pods < awake and _is_raised(item, kept=target in kept):
+            detail = f"NOT released: it has {pods} of {number_of(awake, 'pod')}, and the workload controller wakes it"
+            yield HoldResult(target, done=False, detail=detail)
         else:
             yield release_one(api, target)
+
+
+def _is_raised(item: Mapping[str, Any], *, kept: bool) -> bool:
+    """True if the workload controller raises the number of pods of an ending workload (`Sleeper`)."""
+    writers = writers_of(item["metadata"])
+    return any(writer.name == WORKLOADS for writer in writers) or (kept and not scaling_manager(writers))
 
 
 def release_from_autoscaler(api: KubeApi, namespace: str, names: Sequence[str]) -> Iterator[HoldResult]:

@@ -52,9 +52,10 @@ def sleeper_targets(config: WorkloadsConfig | None) -> list[Target]:
     return [_target(policy) for policy in (config.all_sleepers if config is not None else ())]
 
 
-def ending_targets(config: WorkloadsConfig | None) -> list[Target]:
-    """Return the targets with `when: never`."""
-    return [_target(policy) for policy in (config.all_sleepers if config is not None else ()) if policy.never]
+def ending_targets(config: WorkloadsConfig | None) -> dict[Target, int]:
+    """Return the targets with `when: never`, each with its number of pods while it is awake."""
+    policies = config.all_sleepers if config is not None else ()
+    return {_target(policy): policy.replicas for policy in policies if policy.never}
 
 
 def kept_targets(config: WorkloadsConfig | None) -> list[Target]:

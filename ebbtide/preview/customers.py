@@ -17,8 +17,9 @@ from ebbtide.preview.render.cost import ALWAYS
 from ebbtide.preview.render.words import stacks_text
 from ebbtide.prices.missing import how_to_price, named
 from ebbtide.prices.tables import place_in_use
-from ebbtide.settings import StackInvalid, StackSettings, load_stack, warnings_of
+from ebbtide.settings import Caution, StackInvalid, StackSettings, warnings_of
 from ebbtide.settings.checks.customers import shared_names
+from ebbtide.settings.load import read_stack
 from ebbtide.text.counts import several
 from ebbtide.text.money import whole_dollars
 from ebbtide.text.records import plain_values
@@ -72,23 +73,26 @@ class CustomerRow:
 def customer_rows(stacks: Sequence[str], now: datetime, root: Path | None = None) -> tuple[CustomerRow, ...]:
     """One row for each stack, in their order."""
     settings: dict[str, StackSettings] = {}
+    placeholders: dict[str, Sequence[Caution]] = {}
     problems: dict[str, tuple[str, ...]] = {}
     for stack in stacks:
         try:
-            settings[stack] = load_stack(stack, root)
+            stack_file = read_stack(stack, root)
+            settings[stack] = stack_file.settings()
+            placeholders[stack] = stack_file.placeholders()
         except StackInvalid as invalid:
             problems[stack] = tuple(map(str, invalid.problems))
     shared = shared_names(tuple(settings.values()))
     return tuple(
         CustomerRow(stack=stack, problems=problems[stack])
         if stack in problems
-        else _row(settings[stack], now, shared.get(settings[stack].stack))
+        else _row(settings[stack], now, placeholders[stack], shared.get(settings[stack].stack))
         for stack in stacks
     )
 
 
-def _row(settings: StackSettings, now: datetime, shared: str | None) -> CustomerRow:
-    warnings = warnings_of(settings, now.date())
+def _row(settings: StackSettings, now: datetime, placeholders: Sequence[Caution], shared: str | None) -> CustomerRow:
+    warnings = [*placeholders, *warnings_of(settings, now.date())]
     existing = settings.cluster.context is not None
     return CustomerRow(
         stack=settings.stack,

@@ -2,29 +2,42 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import timedelta
 from functools import cache
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from ebbtide.settings.file.problems import Location
 from ebbtide.settings.json_schema import json_schema
-from ebbtide.text.durations import format_duration
 
 Node = Mapping[str, Any]
 
 
 def defaults_at(at: Location) -> dict[str, object]:
     """Return the default of each key of the mapping at a location. Keys that are unset by default are left out."""
-    properties = {key: about for node in _nodes_at(at) for key, about in node.get("properties", {}).items()}
-    found = {key: _default(forms) for key, about in properties.items() for forms in ([*_forms(about)],)}
+    found = {key: _default([*_forms(about)]) for key, about in keys_at(at).items()}
     return {key: default for key, default in found.items() if default not in (None, "", [], {})}
+
+
+def meaning_of_absence(at: Location) -> str:
+    """Return the effect of a key's absence where no value has it, from the key's description; "" without one."""
+    about = keys_at(at[:-1]).get(str(at[-1]), {})
+    described = (str(form["description"]) for form in _forms(about) if "description" in form)
+    return next(described, "").partition("default: ")[2]
+
+
+def has_effect_unset(at: Location) -> bool:
+    """True if the defaults below a key apply without the key: it is a section, or a part that is never missing."""
+    about = keys_at(at[:-1]).get(str(at[-1]))
+    return about is not None and about.get("default", about) is not None
 
 
 def is_key(at: Location) -> bool:
     """True if the mapping above a location may have this key."""
-    return any(at[-1] in node.get("properties", {}) for node in _nodes_at(at[:-1]))
+    return at[-1] in keys_at(at[:-1])
+
+
+def keys_at(at: Location) -> dict[str, Node]:
+    """Return the keys that the mapping at a location may have, with their schemas. Free names are left out."""
+    return {key: about for node in _nodes_at(at) for key, about in node.get("properties", {}).items()}
 
 
 def _nodes_at(at: Location) -> list[Node]:
@@ -56,10 +69,7 @@ def _forms(node: Node) -> Iterator[Node]:
 
 
 def _default(forms: list[Node]) -> object:
-    default = next((form["default"] for form in forms if "default" in form), None)
-    if isinstance(default, str) and re.fullmatch(r"PT(\d+H)?(\d+M)?(\d+S)?", default):
-        return format_duration(TypeAdapter(timedelta).validate_python(default))
-    return None if isinstance(default, Mapping) else default
+    return next((form["default"] for form in forms if "default" in form), None)
 
 
 @cache

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
-from ebbtide.provisioning_labels import Provisioner
-from ebbtide.settings.defaults import defaults_at, is_key
+from ebbtide.provisioning_labels import NodeKind, Provisioner
+from ebbtide.settings.defaults import defaults_at, has_effect_unset, is_key, keys_at, meaning_of_absence
 from ebbtide.settings.file.bases import Merged, is_mapping
 from ebbtide.settings.file.document import OURS
 from ebbtide.settings.file.keys import CLUSTER, ENCRYPTED, GROUPS, KEYS, VARIANTS
@@ -19,22 +19,27 @@ from ebbtide.settings.file.problems import (
     value_at,
     without_login,
 )
-from ebbtide.settings.patch import key_text, on_one_line
+from ebbtide.settings.load import StackFile
+from ebbtide.settings.patch import exchanged, key_text, on_one_line
+from ebbtide.settings.reading import Sections
 from ebbtide.settings.sections.node_groups import filled_group
+from ebbtide.settings.sections.workers import CELERY_KEYS, SourceKind
 
 SECRET = "[secret]"
 
 _WIDEST = 72  # columns of values; the comments of wider lines are not aligned
 
 
-def explained(values: Merged, path: str = "") -> Iterator[str]:
+def explained(stack: StackFile, path: str = "") -> Iterator[str]:
     """Yield all values, or those at a path such as `workers.train.max`, as commented lines of YAML.
 
-    After a single value come the values that it replaces, after the values at a path the defaults of its other keys.
-    Raises `StackInvalid` for a path that does not exist.
+    After a single value come the values that it replaces, after the values at a path the defaults of its other keys. A
+    key that the stack leaves out has its default, or the defaults of its keys. Raises `StackInvalid` for a path that
+    does not exist.
     """
-    if path and (default := _default_of(values, path)):
-        yield default
+    values = stack.merged
+    if path and (absent := _absent(values, path)):
+        yield from _in_place_of(stack, absent)
         return
     at = _location(values, path) if path else ()
     lines = list(_lines(values, at[:-1], [(at[-1], value_at(values.config, at))] if at else values.config.items(), ""))
@@ -46,34 +51,89 @@ def explained(values: Merged, path: str = "") -> Iterator[str]:
             replaced = value_at(layer.config, at)
             if replaced is not None and layer is not values.owner(at):
                 yield f"# replaces {_shown(at, replaced)} of {layer.source(at)}"
-    present = value_at(values.config, at)
-    if at and is_mapping(present) and _is_shown(at) and at[0] not in ENCRYPTED:
-        for key, default in _defaults(values, at).items():
-            if key not in present:
-                yield f"# default: {key}: {on_one_line(default)}"
+    if at and is_mapping(value_at(values.config, at)) and _is_shown(at) and at[0] not in ENCRYPTED:
+        yield from _default_lines(stack, at)
 
 
-def _defaults(values: Merged, at: Location) -> Mapping[str, object]:
-    """The defaults of the keys at a location; of a node group also those of its kind."""
+def _default_lines(stack: StackFile, at: Location) -> Iterator[str]:
+    for key, default in _defaults(stack, at).items():
+        yield f"# default: {key}: {on_one_line(default)}"
+
+
+def _defaults(stack: StackFile, at: Location) -> Mapping[str, object]:
+    """Return the defaults of the keys that the stack leaves out at a location, without those that it could not write:
+    they belong to another kind, or follow from other keys.
+    """
+    present = value_at(stack.merged.config, at)
+    keys = present if is_mapping(present) else {}
+    defaults = {key: default for key, default in _unchecked_defaults(stack, at).items() if key not in keys}
+    before = _faults(stack, stack.merged.config)
+
+    def is_valid(added: Mapping[str, object]) -> bool:
+        return _faults(stack, exchanged(stack.merged.config, at, {**keys, **added})) <= before
+
+    if is_valid(defaults):
+        return defaults
+    return {key: default for key, default in defaults.items() if is_valid({key: default})}
+
+
+def _unchecked_defaults(stack: StackFile, at: Location) -> Mapping[str, object]:
+    """Return the defaults of all keys at a location; of node groups those of their kinds."""
     if VARIANTS in at:  # keys that a variant leaves out are those of its service
         return {}
-    defaults = defaults_at(at)
-    if at[0] != GROUPS or len(at) != 2:
+    config, defaults = stack.merged.config, defaults_at(at)
+    if at[-1] == "source" and value_at(config, (*at, "kind")) != SourceKind.CELERY:
+        return {key: default for key, default in defaults.items() if key not in CELERY_KEYS}
+    if at[0] != GROUPS or len(at) > 2:
         return defaults
-    by_cluster = value_at(values.config, (CLUSTER, "provisioner")) == Provisioner.KARPENTER
+    by_cluster = value_at(config, (CLUSTER, "provisioner")) == Provisioner.KARPENTER
     provisioner = Provisioner.KARPENTER if by_cluster else Provisioner.CLUSTER_AUTOSCALER
-    filled = filled_group(str(at[1]), value_at(values.config, at), provisioner)
+    if len(at) == 1:
+        settings = Sections(config, stack.reader).settings(stack.stack)
+        groups = {} if settings is None else settings.node_groups
+        return {name: filled_group(name, {}, provisioner) for name in groups}
+    filled = filled_group(str(at[1]), value_at(config, at) or {}, provisioner)
     return {**defaults, **filled} if is_mapping(filled) else defaults
 
 
-def _default_of(values: Merged, path: str) -> str:
-    """The line of a key that the stack leaves out; empty for a key that it has, or that does not exist."""
+def _faults(stack: StackFile, config: Mapping[str, object]) -> set[tuple[str, Location]]:
+    sections = Sections(config, stack.reader)
+    sections.settings(stack.stack)
+    return {(finding.code, finding.at) for finding in sections.findings}
+
+
+def _absent(values: Merged, path: str) -> Location:
+    """Return the location of a key that the stack leaves out; () for a key that it has, or that does not exist."""
     at, rest = _nearest(values, path)
-    whole = (*at, rest)
-    if not at or not rest.isidentifier() or at[0] in ENCRYPTED or not is_key(whole):
-        return ""
-    default = _defaults(values, at).get(rest)
-    return f"# {rest}: not set" if default is None else f"# default: {rest}: {on_one_line(default)}"
+    absent, unknown = _possible(values, at, rest)
+    return absent if rest and not unknown else ()
+
+
+def _possible(values: Merged, at: Location, rest: str) -> tuple[Location, str]:
+    """Follow a path from an existing value through keys that the stack could have. Return the location and the rest."""
+    while rest and (not at or is_mapping(value_at(values.config, at) or {})):
+        word, _, further = rest.partition(".")
+        below = (*at, word) if at else (OURS + word.removeprefix(OURS),)
+        if at[:1] in {(key,) for key in ENCRYPTED} or not (
+            is_key(below) or (at == (GROUPS,) and word in set(NodeKind))
+        ):
+            break
+        at, rest = below, further
+    return at, rest
+
+
+def _in_place_of(stack: StackFile, absent: Location) -> Iterator[str]:
+    """Yield the default of a key that the stack leaves out, or the defaults of its keys."""
+    key = absent[-1]
+    default = _defaults(stack, absent[:-1]).get(str(key)) if len(absent) > 1 else None
+    if default is not None:
+        yield f"# default: {key}: {on_one_line(default)}"
+        return
+    below = [*_default_lines(stack, absent)]
+    meaning = f" (default: {text})" if (text := meaning_of_absence(absent)) else ""
+    in_effect = ", so these defaults apply:" if has_effect_unset(absent) else "; with it, these defaults apply:"
+    yield f"# {key}: not set{meaning}{in_effect if below else ''}"
+    yield from below
 
 
 def _lines(
@@ -116,12 +176,15 @@ def _location(values: Merged, path: str) -> Location:
     at, rest = _nearest(values, path)
     if not rest:
         return at
+    at, rest = _possible(values, at, rest)
     last = value_at(values.config, at)
-    keys = list(last) if is_mapping(last) else []
+    possible = [*keys_at(at)]
+    keys = list(last) if is_mapping(last) else possible
     word = re.split(r"[.\[]", rest)[0] or rest
     file, line = values.source(at) if at else (values.stack.file, None)
     expected, actual = f"a key of {path_text(at) or 'the stack'}", repr(word.removeprefix(OURS))
-    hint = did_you_mean(word, keys)
+    near = did_you_mean(word, [*keys, *possible])
+    hint = near if near.startswith("did") else did_you_mean(word, keys)
     problem = Problem(code="path.unknown", file=file, line=line, path=path, found=actual, wanted=expected, hint=hint)
     raise StackInvalid([problem])
 

@@ -8,16 +8,23 @@ items are complete.
 
 import json
 from collections.abc import Mapping
+from datetime import timedelta
 from functools import cache
 from typing import Any, cast
 
 import yaml
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import SchemaSerializer
+from pydantic_core.core_schema import WithDefaultSchema
 
 from ebbtide.settings.file.bases import OF_ONE_STACK
 from ebbtide.settings.file.document import OURS, PULUMI_KEYS
 from ebbtide.settings.file.keys import BASE, DIGEST_KEY, HOURS, REDIS_PASSWORD
+from ebbtide.settings.file.problems import PLACEHOLDER
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.settings.sections.redis import SET_TOKEN
 from ebbtide.settings.sections.secrets import SET_DIGEST_KEY
 from ebbtide.settings.sections.serving.services import INHERITED, ServiceSettings, VariantSettings
 from ebbtide.settings.sections.shapes import NodeSetShape
@@ -40,9 +47,26 @@ _BASES: dict[str, Any] = {
 }
 
 
+class _AsWritten(GenerateJsonSchema):
+    """States defaults in the notation of the file: `20Gi`, `2m`. A section's default follows from its keys.
+
+    An optional field whose absence has the effect of a value states that value in its `json_schema_extra`.
+    """
+
+    def default_schema(self, schema: WithDefaultSchema) -> JsonSchemaValue:
+        described = super().default_schema(schema)
+        default = self.get_default_value(schema)
+        if isinstance(default, int | float | timedelta):
+            written = SchemaSerializer(schema["schema"]).to_python(default, mode="json")
+            described["default"] = written if isinstance(written, str) else described["default"]
+        if isinstance(default, BaseModel):
+            del described["default"]
+        return described
+
+
 def json_schema() -> dict[str, Any]:
     """Return the schema of a stack file: `config:` and the keys that Pulumi writes."""
-    generated = StackSettings.model_json_schema(by_alias=True)
+    generated = StackSettings.model_json_schema(by_alias=True, schema_generator=_AsWritten)
     definitions = cast("dict[str, dict[str, Any]]", generated["$defs"])
     fields = cast("dict[str, dict[str, Any]]", generated["properties"])
     sections = {OURS + name: field for name, field in fields.items() if name not in _NOT_IN_THE_FILE}
@@ -66,7 +90,10 @@ def json_schema() -> dict[str, Any]:
                     "properties": {BASE: _BASES}
                     | _tidy(sections)
                     | {
-                        REDIS_PASSWORD: {"description": "set with: pulumi config set --secret"} | _SECRET,
+                        REDIS_PASSWORD: {
+                            "description": f"set with: {SET_TOKEN}; until then {{ secure: {PLACEHOLDER} }}"
+                        }
+                        | _SECRET,
                         DIGEST_KEY: {"description": f"set with: {SET_DIGEST_KEY}"} | _SECRET,
                     },
                     "patternProperties": {"^(aws|pulumi):": {}, "^(?!ebbtide:|aws:|pulumi:)[^:]+:": _SECRET},

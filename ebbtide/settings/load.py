@@ -15,9 +15,20 @@ from ebbtide.settings.file.contents import STACKS as STACKS  # part of this modu
 from ebbtide.settings.file.contents import FileReader, files_in, no_files
 from ebbtide.settings.file.document import DEEPEST, MOST_BYTES, OURS, REGION, StackDocument, read_document
 from ebbtide.settings.file.keys import DIGEST_KEY, REDIS_PASSWORD, SECRETS
-from ebbtide.settings.file.problems import SECRET, Finding, Problem, StackInvalid, value_at
+from ebbtide.settings.file.problems import (
+    SECRET,
+    Caution,
+    Finding,
+    Problem,
+    Secret,
+    StackInvalid,
+    path_text,
+    secret_of,
+    value_at,
+)
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.reading import Sections
+from ebbtide.settings.sections.secrets import command_of, placeholder_faults, placeholders_in
 from ebbtide.text.files import read_file
 
 _READABLE = f"a readable file of at most {MOST_BYTES // 2**20} MiB"
@@ -37,9 +48,20 @@ class StackFile:
         """Validate `config`, by default the merged values. Raises `StackInvalid`."""
         values = self.merged.config if config is None else config
         faults = list(self.merged.problems)
-        if REDIS_PASSWORD in values and values[REDIS_PASSWORD] is not SECRET:
+        if REDIS_PASSWORD in values and not isinstance(values[REDIS_PASSWORD], Secret):
             faults.append(_plain_password(self.merged))
         return _parse(values, stack=self.stack, merged=self.merged, faults=faults, reader=self.reader)
+
+    def placeholders(self) -> list[Caution]:
+        """Return a warning for each secret that is not set yet, with the command that sets it."""
+        return [
+            Caution(
+                "secret.placeholder",
+                f"{self.merged.source(at)}: {path_text(at)}",
+                f"a placeholder, which pulumi up refuses; set the value: {command_of(at)} --stack {self.stack}",
+            )
+            for at in placeholders_in(self.merged.config)
+        ]
 
 
 def load_stack(stack: str, root: Path | None = None) -> StackSettings:
@@ -83,7 +105,8 @@ def parse_stack(config: Mapping[str, object], *, stack: str, file: str, reader: 
     """Return the settings of a mapping as Pulumi passes it, with parsed values. Raises `StackInvalid`, without line
     numbers of the mapping.
 
-    `ebbtide:redisPassword` may have any value, since Pulumi passes decrypted secrets; it is never read.
+    `ebbtide:redisPassword` may have any value, since Pulumi passes decrypted secrets; it is never read. A secret that
+    is not set yet is refused.
     """
     expected, actual = f"at most {DEEPEST} levels", "a value nested too deeply"
     deep = [key for key, value in config.items() if _is_deep(value, DEEPEST)]
@@ -95,7 +118,8 @@ def parse_stack(config: Mapping[str, object], *, stack: str, file: str, reader: 
             ]
         )
     values = merged(StackDocument(config=dict(config)), file, reader, passed_by_pulumi=True)
-    return _parse(values.config, stack=stack, merged=values, faults=values.problems, reader=reader)
+    unset = [values.problem(finding) for finding in placeholder_faults(values.config)]
+    return _parse(values.config, stack=stack, merged=values, faults=[*values.problems, *unset], reader=reader)
 
 
 def stack_path(stack: str, root: Path | None = None) -> Path:
@@ -210,18 +234,18 @@ def settings_of_texts(texts: Mapping[str, object], *, stack: str, file: str, rea
 
 
 def encrypted(text: object) -> object:
-    """Return the section of secrets with `SECRET` in place of every text, from the form in which Pulumi passes it.
+    """Return the section of secrets with `Secret` in place of every text, from the form in which Pulumi passes it.
 
     Only text can be encrypted: other values are in the clear, and stay so that validation refuses them.
     """
     value = value_of(text)
-    return SECRET if isinstance(value, str) else _texts_hidden(value)
+    return secret_of(value) if isinstance(value, str) else _texts_hidden(value)
 
 
 def _texts_hidden(value: object) -> object:
     if isinstance(value, Mapping):
         return {key: _texts_hidden(inner) for key, inner in cast("Mapping[str, object]", value).items()}
-    return SECRET if isinstance(value, str) else value
+    return secret_of(value) if isinstance(value, str) else value
 
 
 def value_of(text: object) -> Any:

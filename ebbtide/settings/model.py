@@ -54,7 +54,7 @@ class StackSettings(Settings):
         default={},
         description="Secrets of the stack by name, each with its keys and an encrypted value for each of them; set "
         "with: pulumi config set --secret --path 'ebbtide:secrets.NAME.KEY'",
-        examples=['{ api: { TOKEN: { secure: "v1:…" } } }'],
+        examples=["{ api: { TOKEN: { secure: PLACEHOLDER } } }"],
     )
     controller: ControllerSettings = ControllerSettings()
     workloads: dict[Name, WorkloadSettings] = Field(default={})

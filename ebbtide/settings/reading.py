@@ -1,8 +1,9 @@
 """Validate the sections of a stack file one by one, so that one fault does not hide the others."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from difflib import SequenceMatcher
 from typing import Any, TypeVar, cast, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -40,11 +41,12 @@ from ebbtide.settings.file.keys import (
     RAY,
     REDIS_PASSWORD,
     SERVICES,
+    VARIANTS,
     WORKERS,
     WORKLOADS,
 )
 from ebbtide.settings.file.not_here import not_here, page_section
-from ebbtide.settings.file.problems import SECRET, Finding, Secret, did_you_mean, show
+from ebbtide.settings.file.problems import NEAR, SECRET, Finding, Secret, did_you_mean, show, value_at
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.cluster import ClusterSettings
 from ebbtide.settings.sections.exceptions import ExceptionSettings, PolicyException
@@ -63,7 +65,8 @@ from ebbtide.vocabulary.labels import Category
 
 _CLUSTER_KEYS = frozenset(field.alias or name for name, field in ClusterSettings.model_fields.items())
 
-_REGION = r"[a-z]{2,4}(-[a-z]+)+-[0-9]"
+_DIRECTION = "((north|south)(east|west)?|east|west|central)"
+_REGION = rf"[a-z]{{2,4}}(-[a-z]+)*-{_DIRECTION}-[0-9]"
 _OF_PARTITION_AWS = r"(?!cn-)[a-z]{2}-[a-z]+-[0-9]"  # other partitions: cn-, one more word, or four letters
 
 _Section = TypeVar("_Section", bound=BaseModel)
@@ -78,6 +81,7 @@ class Sections:
         plain = {key: without_secrets(value) for key, value in config.items()}
         spread = with_variants(plain, INHERITED, SINGLE_VARIANT)
         self._config, self.findings = with_files(spread.config, reader)
+        self.findings += _nameless_variants(plain)
         self._origins = spread.origins
 
     def settings(self, stack: str) -> StackSettings | None:
@@ -121,10 +125,14 @@ class Sections:
 
     def _refuse_unknown_keys(self) -> None:
         """Values are not shown: the value of a mistyped key may be a password."""
+        empty = ""
         for key, value in self._config.items():
             if key in KEYS or key.startswith(FOREIGN) or (not key.startswith(OURS) and isinstance(value, Secret)):
+                empty = key if value is None else ""
                 continue
             meant = f"did you mean {OURS}{key}?" if OURS + key in KEYS else not_here(key) or did_you_mean(key, KEYS)
+            if empty and ":" not in key:
+                meant = f"indent it further if it belongs to {empty}, which is empty"
             self.findings.append(
                 Finding(code="key.unknown", at=(key,), wanted="a known key", found=f"the key {key!r}", hint=meant)
             )
@@ -286,6 +294,19 @@ def files_named(config: Mapping[str, object]) -> list[str]:
     return paths
 
 
+def _nameless_variants(config: Mapping[str, object]) -> Iterator[Finding]:
+    """Yield a finding for each variant of the file that has the name of a service's only pods."""
+    for name, service in named_entries(config.get(SERVICES)):
+        if isinstance(value_at(service, (VARIANTS, SINGLE_VARIANT)), Mapping):
+            yield Finding(
+                code="name.form",
+                at=(SERVICES, name, VARIANTS),
+                wanted="names of variants: lower-case letters, digits and hyphens, at most 24 long",
+                found="an empty name",
+                example="large",
+            )
+
+
 def without_secrets(value: object) -> Any:
     """Return the value with `SECRET` in place of every `secure:` mapping."""
     if isinstance(value, Mapping):
@@ -378,9 +399,14 @@ def _ray_placed(cluster: RaySettings, groups: Mapping[str, NodeGroupSettings], r
 
 
 def _region_hint(region: object) -> str:
-    """Name the region that a value nearly is. Other values are not answered: they may be secrets."""
-    hint = did_you_mean(region, known_regions()) if isinstance(region, str) else ""
-    return hint if hint.startswith("did") else ""
+    """Name the regions that a value nearly is. Other values are not answered: they may be secrets."""
+    if not isinstance(region, str):
+        return ""
+    plain = re.sub(r"[^a-z0-9]", "", region.lower())
+    shares = {name: SequenceMatcher(None, plain, name.replace("-", "")).ratio() for name in known_regions()}
+    best = max(shares.values())
+    nearest = " or ".join(name for name, share in shares.items() if share == best)
+    return f"did you mean {nearest}?" if best >= NEAR else ""
 
 
 def _in_zone(job: CronJobSettings, timezone: str) -> CronJobSettings:

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from ebbtide.settings.file.keys import KEYS
 from ebbtide.settings.file.not_here import in_kubernetes, not_here
 from ebbtide.settings.file.problems import WANTED, Finding, Location, did_you_mean, show, value_at
 from ebbtide.settings.sections.checked import Settings
@@ -84,6 +85,8 @@ def _unknown_key(model: type[BaseModel], inner: Location, at: Location) -> Findi
     keys = [] if owner is None else [field.alias or name for name, field in owner.model_fields.items()]
     instead = owner.instead_of if owner is not None and issubclass(owner, Settings) else {}
     hint = instead.get(key) or in_kubernetes(key, keys) or not_here(key) or did_you_mean(key, keys)
+    if key in KEYS:
+        hint = "sections are directly below config:, so indent it, and all lines that belong to it, less"
     return Finding(
         code="key.elsewhere" if key in instead else "key.unknown",
         at=at + inner,
@@ -110,6 +113,8 @@ def _code_and_wanted(details: ErrorDetails, context: Mapping[str, Any]) -> tuple
 
 
 def _hint(details: ErrorDetails, value: object) -> str:
+    if value is None and _PLAIN_TYPES.get(details["type"], ("", ""))[0] == "type.mapping":
+        return "indent the lines that belong to it further"
     if details["type"] == "string_type" and isinstance(value, bool | int | float):
         return "quote it"
     if details["type"] == "int_type" and isinstance(value, str) and value.isdecimal():

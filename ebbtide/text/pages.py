@@ -53,7 +53,8 @@ def _page(name: str) -> tuple[str, Path]:
     plain = re.sub(r"^(\.\./|docs/)+", "", name).removesuffix(".md")
     matching = [each for each, path in paths.items() if plain in (path.stem, f"{path.parent.name}/{path.stem}")]
     if len(matching) > 1:
-        raise NoPage(f"{name}: wanted one page, found {' and '.join(matching)}")
+        found = " and ".join(f"`{page_command(each)}` ({titles()[each]})" for each in matching)
+        raise NoPage(f"{name}: wanted one page, found {len(matching)} of this name: {found}")
     if not matching:
         near = get_close_matches(plain, paths, n=1)
         hint = f"did you mean {near[0]}?" if near else "`ebbtide docs` lists them"

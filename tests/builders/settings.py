@@ -23,10 +23,14 @@ def shortest(*, train: str = "", hours: str = "", more: str = "") -> str:
     return text + "".join(f"  {line}\n" for line in dedent(more).strip("\n").splitlines())
 
 
-def loaded(text: str, folder: Path) -> StackSettings:
+def stack_file(text: str, folder: Path) -> Path:
     path = folder / "Pulumi.acme.yaml"
     path.write_text(text, encoding="utf-8")
-    return load_stack(str(path))
+    return path
+
+
+def loaded(text: str, folder: Path) -> StackSettings:
+    return load_stack(str(stack_file(text, folder)))
 
 
 def problems_of(text: str, folder: Path) -> tuple[Problem, ...]:

@@ -10,6 +10,7 @@ import yaml
 
 from ebbtide.policies import judge
 from ebbtide.settings import warnings_of
+from ebbtide.settings.load import read_stack
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.pods.volumes import Volume
 from ebbtide.settings.sections.workloads import WorkloadSettings
@@ -54,7 +55,15 @@ def test_no_policy_finds_anything() -> None:
 
 def test_check_warns_of_what_the_page_names() -> None:
     assert {caution.place for caution in warnings_of(example(), TODAY)} == {"controller.image"}
-    assert "`check` warns of one thing here" in PAGE
+    assert "`check` warns of the placeholders and of one thing more" in PAGE
+
+
+def test_the_page_has_the_commands_that_check_prints_for_the_placeholders() -> None:
+    placeholders = read_stack(str(STACK_FILE)).placeholders()
+
+    assert [caution.text.partition("set the value: ")[2] for caution in placeholders] == re.findall(
+        r"^   (pulumi config set .+)$", PAGE, re.MULTILINE
+    )
 
 
 def test_the_page_names_every_part() -> None:

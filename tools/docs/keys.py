@@ -3,15 +3,12 @@
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
-from datetime import timedelta
 from typing import Any, cast
 
 import yaml
-from pydantic import TypeAdapter
 
 from ebbtide.settings.json_schema import config_schema, json_schema
 from ebbtide.settings.sections.existing import CLUSTER, EXISTING, misplaced
-from ebbtide.text.durations import format_duration
 from tools.docs.tables import Row, table
 
 FURTHER_KEYS = "further-keys"
@@ -96,8 +93,6 @@ def _default(about: Mapping[str, Any]) -> str:
     default = about.get("default")
     if default in (None, "", [], {}) or isinstance(default, Mapping):
         return "none"
-    if isinstance(default, str) and re.fullmatch(r"PT(\d+H)?(\d+M)?(\d+S)?", default):
-        default = format_duration(TypeAdapter(timedelta).validate_python(default))
     return f"`{_yaml(default)}`"
 
 

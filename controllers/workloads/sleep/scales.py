@@ -98,7 +98,9 @@ def scale_target(item: Mapping[str, Any]) -> ScaleTarget:
 
 
 def sleepers(api: KubeApi, config: WorkloadsConfig, notify: Notify) -> Kind:
-    """Return the workloads. Caches of namespaces that a team may delete do not count as the process's own trouble."""
+    """Return the workloads. A cache of adopted objects alone, whose namespace a team may delete, does not count as the
+    process's own trouble.
+    """
     of_teams = {policy.namespace for policy in config.adopted_sleepers}
     caches = {
         path: KubeCache(api, path, observed, notify) for path in {_folder(policy) for policy in config.all_sleepers}
@@ -115,9 +117,9 @@ def sleepers(api: KubeApi, config: WorkloadsConfig, notify: Notify) -> Kind:
         )
         for policy in config.all_sleepers
     ]
-    folders = {_folder(policy) for policy in config.adopted_sleepers}
-    own = [cache for path, cache in caches.items() if path not in folders]
-    teams = [cache for path, cache in caches.items() if path in folders]
+    own_folders = {_folder(policy) for policy in config.sleepers}
+    own = [cache for path, cache in caches.items() if path in own_folders]
+    teams = [cache for path, cache in caches.items() if path not in own_folders]
     return Kind(workloads, own, [*teams, *autoscalers.values()])
 
 

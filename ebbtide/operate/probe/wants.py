@@ -22,7 +22,6 @@ from ebbtide.settings.capacity.pods import (
 from ebbtide.settings.declared import declared_pods
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.cluster import RayOperatorSource
-from ebbtide.settings.sections.jobs import JobSettings
 from ebbtide.settings.sections.monitoring import Discovery, PrometheusKind
 from ebbtide.settings.sections.pods.pod import PodSettings
 from ebbtide.settings.sections.ray import RAY_OPERATOR, TOKEN_KEY, head_name, namespace_of_ray, token_secret
@@ -135,16 +134,9 @@ def _objects(settings: StackSettings) -> Iterator[ObjectWant]:
 
 def _at_once(pod: PodSettings) -> int:
     """Return how many pods run at the same time; a foreign autoscaler's number is unknown."""
-    match pod:
-        case WorkloadSettings():
-            surges = pod.is_alone and pod.kind is WorkloadKind.DEPLOYMENT and not one_at_a_time(pod)
-            return 2 if surges else pod.replicas
-        case WorkerSettings():
-            return pod.max
-        case JobSettings():
-            return pod.parallelism
-        case _:
-            return 1
+    if isinstance(pod, WorkloadSettings) and pod.is_alone and pod.kind is WorkloadKind.DEPLOYMENT:
+        return 1 if one_at_a_time(pod) else 2
+    return pod.most
 
 
 def merged_wants(wants: Iterable[ObjectWant]) -> tuple[ObjectWant, ...]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
+from ebbtide.preview.cost.always import what_always_runs
 from ebbtide.preview.cost.floors import local_year
 from ebbtide.preview.cost.monthly import (
     DISKS,
@@ -43,6 +44,7 @@ class _Side:
     """One side's estimate."""
 
     lines: tuple[GroupCost, ...]
+    services: tuple[ServiceCost, ...]
     total: Amounts
     open_hours: float
     open_usd: tuple[float, float] | None  # at least and at most, at the stated usage
@@ -66,7 +68,7 @@ def compare_costs(before: StackSettings | None, after: StackSettings, day: date)
         prices_of=tuple(sorted({line.price_date for side in sides for line in side.lines})),
         confidence="; ".join(_confidence(after, new, [line for side in sides for line in side.lines], day.year)),
         without=(() if old is None else _without(old), _without(new)),
-        services=_services(() if before is None else service_costs(before, day.year), service_costs(after, day.year)),
+        services=_services(() if old is None else old.services, new.services),
         cheaper=tuple(about_places(after, day.year)),
     )
 
@@ -96,10 +98,12 @@ def _of_service(cost: ServiceCost) -> Amounts:
 
 
 def _side(settings: StackSettings, day: date) -> _Side:
-    lines = group_costs(settings, day)
+    always = what_always_runs(settings, day.year) if settings.cluster.context is None else None
+    lines = group_costs(settings, day, always=always)
     open_hours = business_hours_a_month(settings.business_hours, day.year)
     return _Side(
         lines=lines,
+        services=service_costs(settings, day.year, always),
         total=Amounts(
             always=sum_known(lines, lambda line: line.usd_always),
             at_min=sum_known(lines, lambda line: line.usd_at_min),

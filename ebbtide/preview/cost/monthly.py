@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from ebbtide.preview.cost.always import karpenter_usd, what_always_runs
+from ebbtide.preview.cost.always import Always, karpenter_usd, what_always_runs
 from ebbtide.prices import (
     Capacity,
     GroupRate,
@@ -75,22 +75,26 @@ class GroupCost:
 
 
 def group_costs(
-    settings: StackSettings, day: date, node_hours: Mapping[str, float] | None = None
+    settings: StackSettings,
+    day: date,
+    node_hours: Mapping[str, float] | None = None,
+    always: Always | None = None,
 ) -> tuple[GroupCost, ...]:
     """The lines of the estimate: node groups in the file's order, their disks, then the fixed lines.
 
     Empty for an existing cluster, whose nodes' cost is not known here. `node_hours` are per month and group, such as
     a replay's; default: `costs.expectedNodeHours`. `day` decides whether the cluster's version has standard support or
-    the higher price of extended support, and its year is that of the calendar of what always runs.
+    the higher price of extended support, and its year is that of the calendar of what always runs, for
+    `always` if the caller has not calculated it.
     """
     if settings.cluster.context is not None:
         return ()
     stated = settings.costs.expected_node_hours if node_hours is None else node_hours
-    always = what_always_runs(settings, day.year).node_hours
+    hours = (always or what_always_runs(settings, day.year)).node_hours
     groups = [
-        _group(name, group, settings, always[name], stated.get(name)) for name, group in settings.node_groups.items()
+        _group(name, group, settings, hours[name], stated.get(name)) for name, group in settings.node_groups.items()
     ]
-    return (*groups, _disks(settings, always, stated), *_fixed_lines(settings, day))
+    return (*groups, _disks(settings, hours, stated), *_fixed_lines(settings, day))
 
 
 def unpriced(lines: Sequence[GroupCost]) -> list[str]:

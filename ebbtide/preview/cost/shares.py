@@ -5,12 +5,12 @@ out the cost of a node before and after a run. Overlapping runs count separately
 overlaps, the runs take no more than the entire year.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from ebbtide.preview.cost.always import what_always_runs
-from ebbtide.settings.capacity.homes import pod_usd_per_hour
+from ebbtide.preview.cost.always import Always, what_always_runs
+from ebbtide.settings.capacity.homes import home_groups, pod_usd_per_hour
 from ebbtide.settings.capacity.packing import adopted_pods
 from ebbtide.settings.capacity.placement import copies, node_of, pod_size
 from ebbtide.settings.model import StackSettings
@@ -36,17 +36,23 @@ class ServiceCost:
     usd_at_max: float | None
 
 
-def service_costs(settings: StackSettings, year: int) -> tuple[ServiceCost, ...]:
-    """Empty for an existing cluster, whose nodes' cost is not known here. `year` is that of the calendar."""
-    return () if settings.cluster.context is not None or not settings.services else tuple(_costs(settings, year))
+def service_costs(settings: StackSettings, year: int, always: Always | None = None) -> tuple[ServiceCost, ...]:
+    """Empty for an existing cluster, whose nodes' cost is not known here. `year` is that of the calendar, for `always`
+    if the caller has not calculated it.
+    """
+    if settings.cluster.context is not None or not settings.services:
+        return ()
+    return tuple(_costs(settings, (always or what_always_runs(settings, year)).served))
 
 
-def _costs(settings: StackSettings, year: int) -> Iterator[ServiceCost]:
-    workloads, always = settings.all_workloads, what_always_runs(settings, year).served
+def _costs(settings: StackSettings, always: Mapping[str, float]) -> Iterator[ServiceCost]:
+    workloads, homes = settings.all_workloads, home_groups(settings)
     for name, service in settings.services.items():
         for pods, variant in service.pods(name).items():
             workload = workloads[pods]
-            hourly = pod_usd_per_hour(settings, pods, workload) if isinstance(workload, ServedWorkload) else None
+            hourly = (
+                pod_usd_per_hour(settings, homes.get(pods), workload) if isinstance(workload, ServedWorkload) else None
+            )
             monthly = None if hourly is None else hourly * HOURS_PER_MONTH
             least, most = variant.scale.min, variant.scale.max
             yield ServiceCost(

@@ -21,25 +21,31 @@ CEILING_EXCEEDED = danger_kind(
     Severity.NOTE,
 )
 
+_LESS_ALWAYS = "lower the minimum of pods or node groups, let workloads sleep"
+_OTHER_USAGE = "use fewer node-hours and correct costs.expectedNodeHours"
+_LESS_WORK = "lower the max of pools, so that jobs wait, or choose cheaper node groups for them"
+
 
 def ceiling_dangers(settings: StackSettings, cost: CostComparison, replay: Simulated | None) -> Iterator[Danger]:
     ceiling, amounts = settings.costs.ceiling, cost.after
     if ceiling is None or amounts is None:
         return
     expected = [
-        (amounts.always, "always"),
-        (amounts.at_usage if settings.costs.expected_node_hours else None, "at the stated usage"),
+        (amounts.always, "always", _LESS_ALWAYS),
+        (amounts.at_usage if settings.costs.expected_node_hours else None, "at the stated usage", _OTHER_USAGE),
     ]
     if replay is not None:
-        expected.append((_by_replay(settings, cost, replay), f"by the replay of {replay.trace}"))
+        expected.append((_by_replay(settings, cost, replay), f"by the replay of {replay.trace}", _LESS_WORK))
     least = "at least " if cost.without[1] else ""
-    above = [f"{least}{whole_dollars(usd)} {how}" for usd, how in expected if _exceeds(usd, ceiling)]
+    exceeding = [
+        (f"{least}{whole_dollars(usd)} {how}", lower) for usd, how, lower in expected if _exceeds(usd, ceiling)
+    ]
     limit = f"costs.ceiling, {whole_dollars(ceiling)} US dollars a month"
-    if above:
+    if exceeding:
         yield CEILING_EXCEEDED.danger(
             subjects=_costly_groups(settings, cost),
-            text=f"costs more than {limit}: {', '.join(above)}",
-            remedy="lower the minimum of pods or node groups, let workloads sleep, or agree on a higher costs.ceiling",
+            text=f"costs more than {limit}: {', '.join(amount for amount, _ in exceeding)}",
+            remedy=", ".join((*(lower for _, lower in exceeding), "or agree on a higher costs.ceiling")),
         )
     elif _exceeds(amounts.at_max, ceiling):
         yield CEILING_EXCEEDED.danger(

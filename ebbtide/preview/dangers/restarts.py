@@ -81,7 +81,7 @@ def _rolled(compared: Compared) -> Iterator[Danger]:
                     subjects=names,
                     text=f"rolls the pods of {listed(names)} ({category}): {_paths_text(paths)}",
                     impact=compared.impact(rolled),
-                    remedy=fix + _unsafe_text(compared, names),
+                    remedy=_rolling_fix(compared, names, fix),
                 )
 
 
@@ -106,10 +106,13 @@ def _end_first(compared: Compared, old: Pods) -> str:
     return _ONLY if new.kind == "Deployment" and new.replicas == 1 and surge == 0 else ""
 
 
-def _unsafe_text(compared: Compared, names: Sequence[str]) -> str:
+def _rolling_fix(compared: Compared, names: Sequence[str], fix: str) -> str:
+    """Return the advice, with another one for pools whose workers do not end their jobs first."""
     pools = compared.after.settings.workers
     unsafe = [name for name in names if name in pools and not pools[name].safe_stop]
-    return f"; except {listed(unsafe)}, without a safe stop: update while idle (ebbtide status)" if unsafe else ""
+    idle = f"update while {listed(unsafe)} {'is' if len(unsafe) == 1 else 'are'} idle (ebbtide status): without a safe "
+    idle += "stop a worker that ends may lose its job"
+    return fix if not unsafe else idle if len(unsafe) == len(names) else f"{fix}; but {idle}"
 
 
 def _with_new_template(compared: Compared, category: Category) -> Iterator[tuple[tuple[str, ...], list[Pods]]]:

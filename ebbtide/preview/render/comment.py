@@ -21,7 +21,7 @@ from ebbtide.preview.render.cost import always_and_at_max, total_steps, total_te
 from ebbtide.preview.render.markdown import SIGNS, code, escaped, joined, markdown
 from ebbtide.preview.render.sections import SECTIONS, MakeSection, differences
 from ebbtide.preview.render.verdicts import TONES, findings_of, frame_of, no_danger, problems, shared_findings, top
-from ebbtide.preview.render.words import NAMED, group_title, verdict_text
+from ebbtide.preview.render.words import NAMED, group_title, policy_warnings, verdict_text
 from ebbtide.text.counts import several
 from ebbtide.text.sheet import Column, Sheet
 
@@ -180,9 +180,11 @@ def _cut(document: PreviewDocument, limit: int) -> str:
 
 
 def _dangers(dangers: Sequence[Finding], document: PreviewDocument) -> tuple[Block, ...]:
+    several_stacks = len(document.customers) > 1
+    warned = tuple(Line(f"{line}.") for line in policy_warnings(document.customers)) if several_stacks else ()
     if not dangers:
-        return (Line(no_danger(document.customers)),)
-    return Heading("Dangers"), Items(tuple(_labelled(danger, document) for danger in dangers))
+        return (Line(no_danger(document.customers)), *warned)
+    return Heading("Dangers"), Items(tuple(_labelled(danger, document) for danger in dangers)), *warned
 
 
 def _labelled(danger: Finding, document: PreviewDocument) -> Finding:

@@ -89,7 +89,7 @@ def policies_section(customer: CustomerPreview) -> Section | None:
         title=f"policies: {found}",
         summary=("Policies", f": {found}"),
         body=(results if rows else Differing((), (Line("Every rule holds."),)),),
-        short=(Line(f"policies: {found}"),),
+        short=(Line(f"policies: {policies_text(customer.policies, named=True)}"),),
     )
 
 

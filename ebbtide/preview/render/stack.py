@@ -6,8 +6,9 @@ from datetime import date
 from rich.console import RenderableType
 from rich.table import Table
 
+from ebbtide.preview.cost.always import what_always_runs
 from ebbtide.preview.cost.monthly import GroupCost, group_costs, not_in_figures, price_hint, sum_known, unpriced
-from ebbtide.preview.cost.shares import service_costs
+from ebbtide.preview.cost.shares import ServiceCost, service_costs
 from ebbtide.preview.render.cost import ALWAYS, line_notes
 from ebbtide.prices.missing import named
 from ebbtide.prices.tables import place_in_use
@@ -22,6 +23,7 @@ from ebbtide.text.terminal import sheet_table
 
 def stack_parts(settings: StackSettings, resources: Sequence[Resource], day: date) -> list[RenderableType]:
     counts = counts_by_type(resources)
+    always = what_always_runs(settings, day.year) if settings.cluster.context is None else None
     return [
         component_tree(resources, f"stack {settings.stack} ({settings.customer}, {settings.place})"),
         "",
@@ -35,14 +37,13 @@ def stack_parts(settings: StackSettings, resources: Sequence[Resource], day: dat
         _table(left("resource", "what"), [(row.resource, row.what) for row in lasting_rows(resources)]),
         "",
         "US dollars per month",
-        *cost_parts(group_costs(settings, day), settings.region, not_in_figures(settings)),
-        *_services(settings, day.year),
+        *cost_parts(group_costs(settings, day, always=always), settings.region, not_in_figures(settings)),
+        *_services(service_costs(settings, day.year, always)),
     ]
 
 
-def _services(settings: StackSettings, year: int) -> list[RenderableType]:
+def _services(costs: Sequence[ServiceCost]) -> list[RenderableType]:
     """The share of the nodes that each service uses."""
-    costs = service_costs(settings, year)
     if not costs:
         return []
     columns = [*left("service"), *right("pods"), *_dollars("always", "at max")]

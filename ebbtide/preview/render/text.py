@@ -19,7 +19,7 @@ from ebbtide.preview.render.sections import (
 from ebbtide.preview.render.simulation import simulated_section, simulated_services_section
 from ebbtide.preview.render.terminal import on_terminal
 from ebbtide.preview.render.verdicts import TONES, findings_of, frame_of, no_danger, problems, shared_findings, top
-from ebbtide.preview.render.words import changes_text, group_title, verdict_text
+from ebbtide.preview.render.words import changes_text, group_title, policy_warnings, verdict_text
 from ebbtide.text.sheet import Sheet, left, right
 
 _REPLAYS = (simulated_section, simulated_services_section)
@@ -101,6 +101,7 @@ def _members(members: Sequence[CustomerPreview]) -> Iterator[Block]:
     for finding in shared_findings(members):
         shared_by_all = len(finding.names) == len(members)
         yield Items((replace(finding, names=()) if shared_by_all else finding,))
+    yield from map(Line, policy_warnings(members))
     alike: dict[tuple[Block, ...], list[str]] = {}
     for member in members:
         if nights := nights_section(member):

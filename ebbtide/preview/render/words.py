@@ -35,13 +35,29 @@ def group_title(number: int, group: ChangeGroup) -> str:
     return f"group {number}: {len(group.stacks)} stacks, {same}"
 
 
-def policies_text(policies: Sequence[PolicyResult]) -> str:
-    """`1 blocking, 2 warnings, 1 excepted`"""
+def policy_warnings(customers: Sequence[CustomerPreview]) -> list[str]:
+    """`policy EB019 warns of 13 stacks`, a line for each rule."""
+    stacks: dict[str, dict[str, None]] = {}
+    for customer in customers:
+        for code in (policy.code for policy in customer.policies if _warns(policy)):
+            stacks.setdefault(code, {})[customer.stack] = None
+    return [f"policy {code} warns of {stacks_text(tuple(names))}" for code, names in sorted(stacks.items())]
+
+
+def _warns(policy: PolicyResult) -> bool:
+    return policy.severity is Severity.WARNING and not policy.excepted
+
+
+def policies_text(policies: Sequence[PolicyResult], *, named: bool = False) -> str:
+    """`1 blocking, 2 warnings, 1 excepted`; `named`: with the rules that warn, for verdicts without dangers."""
     open_ = Counter(policy.severity for policy in policies if not policy.excepted)
+    codes = ", ".join(dict.fromkeys(policy.code for policy in policies if _warns(policy)))
     excepted = sum(bool(policy.excepted) for policy in policies)
     parts = [
         f"{open_[Severity.BLOCKING]} blocking" if open_[Severity.BLOCKING] else "",
-        several(open_[Severity.WARNING], "warning") if open_[Severity.WARNING] else "",
+        several(open_[Severity.WARNING], "warning") + (f" ({codes})" if named else "")
+        if open_[Severity.WARNING]
+        else "",
         several(open_[Severity.NOTE], "note") if open_[Severity.NOTE] else "",
         f"{excepted} excepted" if excepted else "",
     ]

@@ -40,7 +40,7 @@ from ebbtide.settings.file.keys import (
     WORKERS,
     WORKLOADS,
 )
-from ebbtide.settings.file.problems import Finding, Location, did_you_mean, unknown_name, value_at
+from ebbtide.settings.file.problems import PLACEHOLDER, Finding, Location, did_you_mean, unknown_name, value_at
 from ebbtide.settings.fragment.findings import fragment_findings
 from ebbtide.settings.fragment.promises import PodFacts
 from ebbtide.settings.fragment.values import is_mapping
@@ -261,7 +261,11 @@ def _elasticache_is_possible(parsed: ParsedSections) -> Iterator[Finding]:
     fault = parsed.token_fault if REDIS_PASSWORD in parsed.config else "nothing"
     if fault:
         yield Finding(
-            code="redis-password.token", at=(REDIS_PASSWORD,), wanted=TOKEN_WANTED, found=fault, hint=SET_TOKEN
+            code="redis-password.token",
+            at=(REDIS_PASSWORD,),
+            wanted=TOKEN_WANTED,
+            found=fault,
+            hint=SET_TOKEN if parsed.token_fault else f"{SET_TOKEN}; until then write {{ secure: {PLACEHOLDER} }}",
         )
 
 

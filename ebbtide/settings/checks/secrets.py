@@ -5,12 +5,11 @@ bundled Prometheus can only use Secrets of the stack file.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import cast
 
 from ebbtide.settings.checks.parsed import CheckRule, ParsedSections
 from ebbtide.settings.file.document import OURS
 from ebbtide.settings.file.keys import CLUSTER, ENCRYPTED, IMAGES, MONITORING, PODS, REDIS, SECRETS, SERVING
-from ebbtide.settings.file.problems import Finding, Location, Secret, did_you_mean, show
+from ebbtide.settings.file.problems import Finding, Location, did_you_mean, secrets_in, show
 from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.settings.sections.redis import REDIS_SECRET, REDIS_SECRET_KEYS, RedisKind
 from ebbtide.settings.sections.secrets import PULL_KEY, TLS_KEYS, SecretReference, secrets_of, set_command
@@ -100,7 +99,7 @@ def _misplaced(config: Mapping[str, object]) -> Iterator[Finding]:
     """Yield one finding per value. A running program knows only the section of a secret, which is the location then."""
     for key, value in config.items():
         if key.startswith(OURS) and key not in ENCRYPTED:
-            for at in _secrets_in(value, (key,)):
+            for at, _ in secrets_in(value, (key,)):
                 yield Finding(
                     code="secret.not-here", at=at, wanted="a plain value", found="(a secret)", hint=_advice(at)
                 )
@@ -121,17 +120,6 @@ def _reference(at: Location) -> str:
     if at[_PART : _PART + 1] == ("pod",):
         return "valueFrom: { secretKeyRef: { name: NAME, key: KEY } }"
     return "{ secret: NAME, key: KEY }"
-
-
-def _secrets_in(value: object, at: Location) -> Iterator[Location]:
-    if isinstance(value, Secret):
-        yield at
-    elif isinstance(value, Mapping):
-        for key, inner in cast("Mapping[str, object]", value).items():
-            yield from _secrets_in(inner, (*at, key))
-    elif isinstance(value, list | tuple):
-        for index, inner in enumerate(cast("Sequence[object]", value)):
-            yield from _secrets_in(inner, (*at, index))
 
 
 def _secrets_exist(parsed: ParsedSections) -> Iterator[Finding]:

@@ -27,7 +27,16 @@ from ebbtide.settings.file.document import (
     read_document,
 )
 from ebbtide.settings.file.keys import BASE, CUSTOMER, DIGEST_KEY, EXCEPTIONS, KEYS, REDIS_PASSWORD, SECRETS
-from ebbtide.settings.file.problems import SECRET, Finding, Location, Problem, did_you_mean, path_text, show, value_at
+from ebbtide.settings.file.problems import (
+    Finding,
+    Location,
+    Problem,
+    did_you_mean,
+    path_text,
+    secrets_in,
+    show,
+    value_at,
+)
 
 MOST_LEVELS = 5
 """Maximum levels of bases below a stack file."""
@@ -234,17 +243,9 @@ def _refused(document: StackDocument, file: str) -> Iterator[Problem]:
             hint = "write it in the stack file"
             yield _problem(layer, "base.key", (key,), wanted=wanted, found="a key of one stack", hint=hint)
             continue
-        for at in _secrets((key,), value):
+        for at, _ in secrets_in(value, (key,)):
             found, hint = "an encrypted value, which only one stack can decrypt", "write it in the stack file"
             yield _problem(layer, "base.secret", at, wanted="values in the clear", found=found, hint=hint)
-
-
-def _secrets(at: Location, value: object) -> Iterator[Location]:
-    if value is SECRET:
-        yield at
-    inner = enumerate(cast("list[object]", value)) if isinstance(value, list) else _entries(value).items()
-    for key, item in inner:
-        yield from _secrets((*at, key), item)
 
 
 def _in_both(base: Layer, project: Layer) -> Iterator[Problem]:

@@ -2,7 +2,7 @@
 accepted.
 
 Refused, each with its line: scalars that depend on the version of YAML, repeated keys, anchors and merge keys, tags.
-Possible secrets are not read: `secure:` values become `SECRET`, and other namespaces are skipped.
+Possible secrets are not read: `secure:` values become `Secret`, and other namespaces are skipped.
 """
 
 import re
@@ -15,7 +15,7 @@ import yaml
 from yaml.composer import Composer
 from yaml.resolver import Resolver
 
-from ebbtide.settings.file.problems import SECRET, Location, Problem, path_text, shortened
+from ebbtide.settings.file.problems import SECRET, Location, Problem, encrypted_secret, path_text, shortened
 from ebbtide.settings.file.scalars import TEXT_TAG, differs, old_tag, read_1_2
 from ebbtide.text.counts import number_of
 
@@ -36,6 +36,9 @@ _ENVIRONMENT = (
     "them here, or in a file that ebbtide:base names"
 )
 
+_CONFIG_ABOVE = "the first line of settings is config:, and all settings are indented below it"
+_BELOW_CONFIG = "indent it, and all lines that belong to it, as the keys below config:"
+
 MOST_BYTES = 2 * 2**20
 """Largest stack file. Its certificates may take half of it; 500 pools and as many services take a tenth."""
 
@@ -50,7 +53,7 @@ Lines: TypeAlias = Mapping[Location, int]
 
 @dataclass(kw_only=True)
 class StackDocument:
-    """The parsed values and the problems. Values are str, int, float, bool, None, list, dict and `SECRET`."""
+    """The parsed values and the problems. Values are str, int, float, bool, None, list, dict and `Secret`."""
 
     config: dict[str, object] = field(default_factory=dict[str, object])
     lines: dict[Location, int] = field(default_factory=dict[Location, int])
@@ -168,21 +171,25 @@ class _Reader:
             )
             return self._read
         config: yaml.Node | None = None
+        settings_beside = False
         for key, node in self._entries(root, ()):
             if key == "config":
                 config = node
             elif key not in self._top_level:
+                settings_beside |= ":" in key
                 self._problem(
                     "key.unknown",
                     (key,),
                     node,
                     wanted="a known key",
                     found=f"the key {shortened(key)!r}",
-                    hint=_ENVIRONMENT if key == "environment" else f"known here: {', '.join(self._top_level)}",
+                    hint=self._hint_beside_config(key),
                 )
         if not isinstance(config, yaml.MappingNode):
             actual = "nothing" if config is None else "something else"
-            self._problem("file.form", ("config",), config or root, wanted="a mapping of settings", found=actual)
+            hint = _CONFIG_ABOVE if settings_beside else ""
+            node = config or root
+            self._problem("file.form", ("config",), node, wanted="a mapping of settings", found=actual, hint=hint)
             return self._read
         for key, node in self._entries(config, ()):
             self._read.lines[(key,)] = node.start_mark.line + 1
@@ -193,12 +200,16 @@ class _Reader:
                 self._read.config[key] = self._value(node, (key,)) if ours else _passed_by(key, node)
         return self._read
 
+    def _hint_beside_config(self, key: str) -> str:
+        if key == "environment":
+            return _ENVIRONMENT
+        return _BELOW_CONFIG if ":" in key else f"known here: {', '.join(self._top_level)}"
+
     def _value(self, node: yaml.Node, at: Location) -> object:
         self._read.lines.setdefault(at, node.start_mark.line + 1)
-        if _is_secure(node):
-            ((_, value),) = cast("list[tuple[yaml.Node, yaml.Node]]", node.value)
-            self.encrypted[at] = str(value.value)
-            return SECRET
+        if (secure := _secure_text(node)) is not None:
+            self.encrypted[at] = secure
+            return encrypted_secret(secure)
         if isinstance(node, yaml.MappingNode):
             return {key: self._value(inner, (*at, key)) for key, inner in self._entries(node, at)}
         if isinstance(node, yaml.SequenceNode):
@@ -257,14 +268,16 @@ class _Reader:
 
 def _passed_by(key: str, node: yaml.Node) -> object:
     """Return a placeholder for a value of another namespace: a secret, or empty text for a plain value."""
-    return SECRET if key.startswith(FOREIGN) or _is_secure(node) else ""
+    secure = _secure_text(node)
+    if secure is not None:
+        return encrypted_secret(secure)
+    return SECRET if key.startswith(FOREIGN) else ""
 
 
-def _is_secure(node: yaml.Node) -> bool:
-    if not isinstance(node, yaml.MappingNode):
-        return False
-    keys = [key.value for key, _ in cast("list[tuple[yaml.Node, yaml.Node]]", node.value)]
-    return keys == ["secure"]
+def _secure_text(node: yaml.Node) -> str | None:
+    """Return the text of a `secure:` value; None for any other node."""
+    pairs = cast("list[tuple[yaml.Node, yaml.Node]]", node.value) if isinstance(node, yaml.MappingNode) else []
+    return str(pairs[0][1].value) if [key.value for key, _ in pairs] == ["secure"] else None
 
 
 def _collected(text: str, events: list[yaml.Event]) -> Iterator[yaml.Event]:

@@ -5,7 +5,7 @@ in URLs are masked.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, TypeAlias, cast
@@ -25,20 +25,41 @@ _LONGEST_LOOK = 1000  # longer text is not searched for a login: the search take
 _CREDENTIALS = re.compile(r"(?<=://)\S*@|[^\s/@]+:\S*@(?!sha256:)")  # a login, but not an image's tag before its digest
 
 
+PLACEHOLDER = "PLACEHOLDER"
+"""Text of a `secure:` value that is set later, so that a stack file can be written before Pulumi's stack exists."""
+
+_CIPHERTEXT = re.compile(r"[A-Za-z0-9+/=:_\r\n-]+")
+"""Characters of an encrypted value: Base64, which may have line breaks; with a passphrase three parts between colons.
+Source: pulumi/pulumi, sdk/go/common/resource/config/crypt.go.
+"""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Secret:
-    """Placeholder of a `secure:` value. It has no content to leak, only faults that were found before the value was
+    """Stands for a `secure:` value. It has no content to leak, only facts that were found before the value was
     replaced.
     """
 
     token_fault: str = ""  # of the password as an ElastiCache token
     key_fault: str = ""  # of the digest key
+    placeholder: bool = False  # the text is PLACEHOLDER
+    encrypted: bool = True  # False for a text that Pulumi cannot have written
 
     def __repr__(self) -> str:
-        return "(a secret)"
+        return "(a placeholder)" if self.placeholder else "(a secret)"
 
 
 SECRET = Secret()
+
+
+def secret_of(text: str) -> Secret:
+    """Return what stands for the text of a `secure:` value, or for its decrypted value."""
+    return Secret(placeholder=True) if text == PLACEHOLDER else SECRET
+
+
+def encrypted_secret(text: str) -> Secret:
+    """Return what stands for the text of a `secure:` value in a file. A text that may be encrypted counts as such."""
+    return secret_of(text) if _CIPHERTEXT.fullmatch(text) else Secret(encrypted=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +173,18 @@ def value_at(root: object, at: Location) -> object:
         else:
             return None
     return root
+
+
+def secrets_in(value: object, at: Location = ()) -> Iterator[tuple[Location, Secret]]:
+    """Yield each `secure:` value in a value, with its location."""
+    if isinstance(value, Secret):
+        yield at, value
+    elif isinstance(value, Mapping):
+        for key, inner in cast("Mapping[str | int, object]", value).items():
+            yield from secrets_in(inner, (*at, key))
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(cast("Sequence[object]", value)):
+            yield from secrets_in(inner, (*at, index))
 
 
 def _plain(word: str) -> str:

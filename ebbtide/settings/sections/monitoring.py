@@ -16,6 +16,7 @@ from ebbtide.settings.sections.grammar import check_of, choice, needed_with, tex
 from ebbtide.settings.sections.pods.pod import LabelKey, LabelValue
 from ebbtide.settings.sections.redis import class_name
 from ebbtide.settings.sections.types import Mebibytes
+from ebbtide.text.quantities import memory_text
 from ebbtide.vocabulary.labels import NAMESPACE
 
 PROMETHEUS = "ebbtide-prometheus"
@@ -152,8 +153,9 @@ class MonitoringSettings(Settings):
     discovery: Discovery | None = Field(
         default=None,
         description="for existing: operator: objects of Prometheus' operator; config-map: files with scrape "
-        "jobs and rules in its namespace, without the operator; default: operator",
+        "jobs and rules in its namespace, without the operator",
         examples=["config-map"],
+        json_schema_extra={"default": Discovery.OPERATOR.value},
     )
     labels: dict[LabelKey, LabelValue] = Field(
         default={},
@@ -162,7 +164,7 @@ class MonitoringSettings(Settings):
     )
     runbooks: Annotated[str, AfterValidator(_runbooks)] | None = Field(
         default=None,
-        description="address of the built documentation, to which alerts link; default: the file of the page",
+        description="address of the built documentation, to which alerts link; default: alerts name a command instead",
         examples=[_RUNBOOKS_EXAMPLE],
     )
     dashboards: bool = Field(
@@ -171,12 +173,16 @@ class MonitoringSettings(Settings):
         examples=["true"],
     )
     retention: _Retention | None = Field(
-        default=None, description="for bundled: retention of samples; default: 45d", examples=["45d"]
+        default=None,
+        description="for bundled: retention of samples",
+        examples=["45d"],
+        json_schema_extra={"default": f"{RETENTION.days}d"},
     )
     storage: Annotated[Mebibytes, AfterValidator(_enough)] | None = Field(
         default=None,
-        description="for bundled: size of its volume; at 85 % use the oldest samples are deleted; default: 50Gi",
+        description="for bundled: size of its volume; at 85 % use the oldest samples are deleted",
         examples=["50Gi"],
+        json_schema_extra={"default": memory_text(STORAGE)},
     )
     storage_class: Annotated[str, AfterValidator(class_name)] | None = Field(
         default=None,
@@ -185,9 +191,9 @@ class MonitoringSettings(Settings):
     )
     memory: Mebibytes | None = Field(
         default=None,
-        description="for bundled: memory request and limit of Prometheus; default: 1Gi, enough for about "
-        "100,000 series",
+        description="for bundled: memory request and limit of Prometheus; 1Gi is enough for about 100,000 series",
         examples=["2Gi"],
+        json_schema_extra={"default": memory_text(MEMORY)},
     )
     alerts: Alerts | None = Field(
         default=None,

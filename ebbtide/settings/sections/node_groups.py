@@ -106,6 +106,9 @@ class NodeGroupSettings(Settings):
     over the zones and shapes.
     """
 
+    instead_of: ClassVar[dict[str, str]] = {
+        "arch": "the instance types decide the nodes' architecture; arch is a key of pods, and says what their image is"
+    }
     checks: ClassVar[tuple[Check, ...]] = (
         MIN_WITHIN_MAX,
         Check(("kind", "min"), _fixed_nodes_stay),

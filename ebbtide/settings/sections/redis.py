@@ -20,6 +20,7 @@ from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.grammar import choice, needed_with, only_with
 from ebbtide.settings.sections.types import Mebibytes
 from ebbtide.text.addresses import leads_to_itself
+from ebbtide.text.quantities import memory_text
 
 TOKEN_WANTED = "the token of the cache: 16 to 128 letters, digits or ! & # $ ^ < > -"
 SET_TOKEN = "pulumi config set --secret ebbtide:redisPassword"
@@ -229,12 +230,16 @@ class RedisSettings(Settings):
         examples=["{ user: reader, secret: redis-reader }"],
     )
     memory: Mebibytes | None = Field(
-        default=None, description="for kind in-cluster: memory of the pod; three quarters hold jobs", examples=["4Gi"]
+        default=None,
+        description="for kind in-cluster: memory of the pod; three quarters hold jobs",
+        examples=["4Gi"],
+        json_schema_extra={"default": memory_text(MEMORY)},
     )
     storage: Mebibytes | None = Field(
         default=None,
         description="for kind in-cluster: initial size of the volume; to grow it later, use kubectl too",
         examples=["16Gi"],
+        json_schema_extra={"default": memory_text(STORAGE)},
     )
     storage_class: Annotated[str, AfterValidator(class_name)] | None = Field(
         default=None,
@@ -242,15 +247,22 @@ class RedisSettings(Settings):
         examples=["fast-retained"],
     )
     node_type: Annotated[str, AfterValidator(_check_node_type)] | None = Field(
-        default=None, description="for kind elasticache: node type", examples=["cache.m7g.large"]
+        default=None,
+        description="for kind elasticache: node type",
+        examples=["cache.m7g.large"],
+        json_schema_extra={"default": NODE_TYPE},
     )
     replicas: Annotated[int, Strict(), Field(ge=0, le=MOST_REPLICAS)] | None = Field(
-        default=None, description="for kind elasticache: number of standbys in other zones", examples=["2"]
+        default=None,
+        description="for kind elasticache: number of standbys in other zones",
+        examples=["2"],
+        json_schema_extra={"default": REPLICAS},
     )
     keep_on_destroy: Annotated[bool, Strict()] | None = Field(
         default=None,
         description="keep the jobs after a destroy: the volume, or a final snapshot, stays and is billed",
         examples=["false"],
+        json_schema_extra={"default": True},
     )
 
     @property

@@ -1,7 +1,10 @@
 """The section of secrets: the only place of a stack file for encrypted values, by Secret and key.
 
-The settings hold names and keys, never a value: the parser replaces each `secure:` by `SECRET`, and the Pulumi program,
+The settings hold names and keys, never a value: the parser replaces each `secure:` by `Secret`, and the Pulumi program,
 which receives decrypted values, does the same before validation.
+
+`{ secure: PLACEHOLDER }` stands for a value that is not set yet. Files with placeholders can be checked, rendered and
+previewed; the program refuses them.
 
 Trap: for Pulumi a top-level key with one `secure:` value is entirely secret, and the program does not know which of its
 values were encrypted. So only the file, which `ebbtide check` reads, shows a text in the clear next to encrypted ones;
@@ -14,8 +17,8 @@ from typing import Annotated, NamedTuple, TypeAlias, cast
 
 from pydantic import WithJsonSchema
 
-from ebbtide.settings.file.keys import DIGEST_KEY, SECRETS
-from ebbtide.settings.file.problems import Finding, Location, Secret, show
+from ebbtide.settings.file.keys import DIGEST_KEY, ENCRYPTED, SECRETS
+from ebbtide.settings.file.problems import PLACEHOLDER, Finding, Location, Secret, secrets_in, show
 from ebbtide.settings.sections.types import NAME
 
 SET_DIGEST_KEY = f'pulumi config set --secret {DIGEST_KEY} "$(openssl rand -hex 32)"'
@@ -32,7 +35,7 @@ TLS_KEYS = ("tls.crt", "tls.key", "ca.crt")
 
 _SHORTEST_KEY = 32
 _CHANGE_IT = "and change the value, it has been in a file"
-_EXAMPLE = '{ api: { TOKEN: { secure: "…" } } }'
+_EXAMPLE = f"{{ api: {{ TOKEN: {{ secure: {PLACEHOLDER} }} }} }}"
 
 SecretKeys: TypeAlias = Annotated[
     tuple[str, ...],
@@ -78,6 +81,35 @@ def secret_faults(config: Mapping[str, object]) -> Iterator[Finding]:
     if SECRETS in config:
         yield from _section_faults(config[SECRETS])
     yield from _digest_key_faults(config)
+    for at, secret in secrets_in({key: config[key] for key in ENCRYPTED if key in config}):
+        if not secret.encrypted:
+            yield Finding(
+                code="secret.not-encrypted",
+                at=at,
+                wanted="a secure: value that pulumi config set --secret wrote, or a placeholder",
+                found="another text",
+                example=f"{{ secure: {PLACEHOLDER} }}",
+                hint=f"{command_of(at)}; {_CHANGE_IT}",
+            )
+
+
+def placeholders_in(config: Mapping[str, object]) -> list[Location]:
+    """Return the locations of the values that are not set yet."""
+    return [at for at, secret in secrets_in(config) if secret.placeholder]
+
+
+def placeholder_faults(config: Mapping[str, object]) -> list[Finding]:
+    """Return a fault for each value that is not set yet. Only the program refuses them."""
+    return [
+        Finding(
+            code="secret.placeholder",
+            at=at,
+            wanted="the value of this secret",
+            found=f"{PLACEHOLDER}, which stands for a value that is not set yet",
+            hint=command_of(at),
+        )
+        for at in placeholders_in(config)
+    ]
 
 
 def digest_key_fault(key: str) -> str:
@@ -89,6 +121,17 @@ def set_command(name: str, key: str) -> str:
     """Return the command that sets a value. Unquoted, a key with a dot would be two steps of Pulumi's path."""
     step = f'["{key}"]' if "." in key else f".{key}"
     return f"pulumi config set --secret --path '{SECRETS}.{name}{step}'"
+
+
+def command_of(at: Location) -> str:
+    """Return the command that sets the value at a location."""
+    match at:
+        case (key, name, entry, *_) if key == SECRETS:
+            return set_command(str(name), str(entry))
+        case (key,) if key == DIGEST_KEY:
+            return SET_DIGEST_KEY
+        case _:
+            return f"pulumi config set --secret {at[0]}"
 
 
 def _section_faults(section: object) -> Iterator[Finding]:
@@ -121,7 +164,7 @@ def _value_faults(name: str, values: object) -> Iterator[Finding]:
             at=at,
             wanted="the keys of the Secret, each with a secure: value",
             found="no key" if isinstance(values, Mapping) else _kind(values),
-            example='{ TOKEN: { secure: "…" } }',
+            example=f"{{ TOKEN: {{ secure: {PLACEHOLDER} }} }}",
             hint=set_command(name, "KEY"),
         )
         return

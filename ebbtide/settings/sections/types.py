@@ -16,7 +16,7 @@ from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.grammar import text, text_schema
 from ebbtide.settings.sections.week import parse_intervals, parse_week
 from ebbtide.text.durations import format_duration, latency_text, read_duration
-from ebbtide.text.quantities import CPU_UNITS, MEBIBYTE, MEMORY_UNITS, read_quantity
+from ebbtide.text.quantities import CPU_UNITS, MEBIBYTE, MEMORY_UNITS, cpu_text, memory_text, read_quantity
 from ebbtide.vocabulary.windows import WeeklyInterval
 
 ZONE_LETTERS = "abcdefgh"  # the network has a slot for each
@@ -241,7 +241,12 @@ Latency: TypeAlias = Annotated[
     text_schema(r"^\d{1,9}(ms|[smh])$"),
     PlainSerializer(latency_text, return_type=str, when_used="json"),
 ]
-Percent: TypeAlias = Annotated[float, BeforeValidator(parse_percent), text_schema(r"^\d{1,3}(\.\d{1,4})?%$")]
+Percent: TypeAlias = Annotated[
+    float,
+    BeforeValidator(parse_percent),
+    text_schema(r"^\d{1,3}(\.\d{1,4})?%$"),
+    PlainSerializer(lambda percents: f"{percents:g}%", return_type=str, when_used="json"),
+]
 PositiveNumber: TypeAlias = Annotated[
     float, BeforeValidator(parse_positive_number), WithJsonSchema({"type": "number", "exclusiveMinimum": 0})
 ]
@@ -249,11 +254,13 @@ Millicores: TypeAlias = Annotated[
     int,
     BeforeValidator(parse_cpu),
     WithJsonSchema({"anyOf": [{"type": "number", "exclusiveMinimum": 0}, _CPU_TEXT]}),
+    PlainSerializer(cpu_text, return_type=str, when_used="json"),
 ]
 Mebibytes: TypeAlias = Annotated[
     int,
     BeforeValidator(parse_memory),
     text_schema(r"^\d+(\.\d+)?(k|M|G|T|Ki|Mi|Gi|Ti)?$"),
+    PlainSerializer(memory_text, return_type=str, when_used="json"),
 ]
 IntervalsText: TypeAlias = Annotated[
     tuple[tuple[int, int], ...],

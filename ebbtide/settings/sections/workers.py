@@ -77,12 +77,15 @@ KeyPrefix: TypeAlias = Annotated[
 Priority: TypeAlias = Annotated[int, Strict(), Field(ge=0, le=255)]
 
 _CELERY = CeleryKeys()
-_CELERY_KEYS = ("key_prefix", "priorities", "separator", "unacked_key", "unacked_index_key")
+_CELERY_FIELDS = ("key_prefix", "priorities", "separator", "unacked_key", "unacked_index_key")
+
+CELERY_KEYS = tuple(to_camel(name) for name in _CELERY_FIELDS)
+"""Keys of a source that have an effect with kind celery only."""
 
 
 def _keys_suit_kind(kind: SourceKind, *keys: object) -> None:
     defaults = (_CELERY.prefix, _CELERY.priorities, _CELERY.separator, _CELERY.unacked, _CELERY.unacked_index)
-    for name, key, default in zip(_CELERY_KEYS, keys, defaults, strict=True):
+    for name, key, default in zip(_CELERY_FIELDS, keys, defaults, strict=True):
         if kind is not SourceKind.CELERY and key != default:
             at = to_camel(name)
             raise wanted("source.other-kind", f"{at} with kind celery only", example="kind: celery", at=at)
@@ -102,7 +105,7 @@ class Source(Settings):
             "late",
             hint=_EARLY,
         ),
-        Check(("kind", *_CELERY_KEYS), _keys_suit_kind),
+        Check(("kind", *_CELERY_FIELDS), _keys_suit_kind),
     )
 
     kind: Annotated[SourceKind, *choice("rq", "celery", "list", planned=_SOURCES_REFUSED)] = Field(

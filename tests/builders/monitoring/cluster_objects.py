@@ -77,9 +77,15 @@ def closing_job(workload: str = "ebbtide-closer", at: datetime = CLOSED_AT) -> J
 
 
 def deployment(name: str = "notes", replicas: int = 0, *owners: str) -> Json:
-    """Its number is the workload controller's, written through `scale`, unless others are named."""
+    """Its number is the workload controller's, written through `scale`, unless others are named. Helm does
+    not write through `scale`."""
     entries: list[Json] = [
-        {"manager": owner, "subresource": "scale", "time": CREATED, "fieldsV1": {"f:spec": {"f:replicas": {}}}}
+        {
+            "manager": owner,
+            "time": CREATED,
+            "fieldsV1": {"f:spec": {"f:replicas": {}}},
+            **({} if owner == "helm" else {"subresource": "scale"}),
+        }
         for owner in owners or ("ebbtide-workloads",)
     ]
     metadata = {"name": name, "namespace": "ebbtide", "resourceVersion": "1", "creationTimestamp": CREATED}

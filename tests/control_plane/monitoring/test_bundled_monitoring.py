@@ -284,7 +284,7 @@ def test_every_rule_is_evaluated_and_alerts_arrive_where_the_file_says(site: Sit
 
     assert [rule["name"] for group in groups for rule in group["rules"] if rule["health"] != "ok"] == []
     assert leaderless["labels"] == {"alertname": "EbbtideNoLeader", "severity": "critical", "customer": "demo"}
-    assert leaderless["annotations"]["runbook"] == "docs/runbooks/no-leader.md"
+    assert leaderless["annotations"]["runbook"] == "ebbtide docs no-leader"
     site.beats_go_on()
     assert {it["labels"]["alertname"] for it in site.missed.alerts} == {"EbbtideDeadMan"}
     assert "EbbtideDeadMan" not in {it["labels"]["alertname"] for it in site.told.alerts}

@@ -146,6 +146,13 @@ def test_a_command_whose_packages_are_missing_says_what_brings_them(monkeypatch:
     assert result.output == "ebbtide demo needs missing_package, which is not installed; pip install 'ebbtide[demo]'\n"
 
 
+@pytest.mark.parametrize("argument", ["acme", "stacks/Pulumi.acme.yaml"])
+def test_a_stack_is_called_by_its_name_also_if_a_path_leads_to_it(stacks: Path, argument: str) -> None:
+    (stacks / "Pulumi.acme.yaml").write_text(shortest(), encoding="utf-8")
+
+    assert ebbtide("check", argument).output.startswith("acme: OK\n")
+
+
 def test_an_interrupt_is_one_line_and_130(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted() -> None:
         raise KeyboardInterrupt

@@ -18,6 +18,7 @@ from ebbtide.monitoring.documents import rule_groups, rules_document
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.monitoring.rules import CUSTOMER, Alert, AlertSeverity, RecordingRule
 from ebbtide.settings.sections.costs import CostSettings
+from ebbtide.text.pages import titles
 from tests.builders.adoption import stack_with
 from tests.builders.monitoring.alert_cases import CASES, GONE, HARMLESS, STACK, minutes, played, timeline
 from tests.builders.monitoring.expositions import (
@@ -184,15 +185,17 @@ def test_an_alert_has_one_sentence_and_a_runbook(alert: Alert) -> None:
 def test_each_page_is_of_an_alert_and_has_a_place_in_the_navigation() -> None:
     navigation = (ROOT / "tools" / "docs" / "zensical.toml").read_text(encoding="utf-8")
     pages = {path.stem for path in RUNBOOKS.glob("*.md")}
+    unambiguous = titles()
 
     assert pages == {alert.runbook for alert in ALERTS.values()}
+    assert pages <= unambiguous.keys()  # `ebbtide docs` prints each by this name
     assert {page for page in pages if f'"runbooks/{page}.md"' not in navigation} == set()
 
 
 @pytest.mark.parametrize(
     ("runbooks", "annotation"),
     [
-        (None, {"runbook": "docs/runbooks/no-leader.md"}),
+        (None, {"runbook": "ebbtide docs no-leader"}),
         ("https://docs.example/e/", {"runbook_url": "https://docs.example/e/runbooks/no-leader.html"}),
     ],
 )
@@ -218,7 +221,7 @@ def test_every_alert_is_played() -> None:
 def test_an_alert_is_quiet_waits_fires_with_its_message_and_resolves(case: Any, tmp_path: Path) -> None:
     alert = ALERTS[case.alert]
 
-    promtool(tmp_path, [played(case, alert, f"docs/runbooks/{alert.runbook}.md")], only=alert)
+    promtool(tmp_path, [played(case, alert, f"ebbtide docs {alert.runbook}")], only=alert)
 
 
 @pytest.mark.process
@@ -265,7 +268,7 @@ def test_the_dead_mans_alert_fires_where_nothing_at_all_is_scraped(tmp_path: Pat
     alert = ALERTS["EbbtideDeadMan"]
     expected = {
         "exp_labels": {"severity": AlertSeverity.NONE.value, CUSTOMER: "acme"},
-        "exp_annotations": {"summary": alert.summary, "runbook": "docs/runbooks/dead-man.md"},
+        "exp_annotations": {"summary": alert.summary, "runbook": "ebbtide docs dead-man"},
     }
     moments = [{"eval_time": when, "alertname": alert.name, "exp_alerts": [expected]} for when in ("0m", "1m", "90m")]
 
@@ -286,7 +289,7 @@ def test_spend_above_plan_fires_after_a_day_and_ends_after_a_week_below(tmp_path
             "exp_annotations": {
                 "summary": f"At the rate of the last 7 days, nodes cost {dollars} dollars a month at list price, "
                 "and costs.plan says 4000.",
-                "runbook": "docs/runbooks/spend-above-plan.md",
+                "runbook": "ebbtide docs spend-above-plan",
             },
         }
         return {"eval_time": f"{hour}h", "alertname": alert.name, "exp_alerts": [firing] if dollars else []}

@@ -180,6 +180,14 @@ def test_a_claim_of_one_node_that_several_pods_mount_is_reported(modes: tuple[st
 MODELS = "volumes: { models: { claim: models, at: /models } }"
 
 
+def test_each_pod_of_a_ray_group_mounts_a_claim(tmp_path: Path) -> None:
+    pod = f"cpu: 2, memory: 8Gi, {MODELS}"
+    ray = f"head: {{ cpu: 1, memory: 4Gi }}, groups: {{ cpu: {{ max: 5, {pod} }} }}, longestTask: 30m"
+    text = shortest(more=f"ebbtide:ray: {{ flow: {{ version: '2.60.0', image: 'rayproject/ray:2.60.0', {ray} }} }}")
+
+    assert [want.pods for want in wants_of(loaded(text, tmp_path), ()).objects] == [5]
+
+
 def test_the_pods_of_all_who_mount_a_claim_count_together(tmp_path: Path) -> None:
     size = "image: 'a:1', cpu: 1, memory: 1Gi"
     text = onprem(

@@ -162,29 +162,32 @@ def test_a_workload_without_pods_and_without_an_entry_is_listed_with_what_to_do(
 
 
 def test_what_sleeps_no_more_is_released_beside_a_running_controller_once_it_is_awake() -> None:
-    config = replace(CONFIG, sleepers=(replace(HUB, kind="Deployment", never=True),))
+    config = replace(CONFIG, sleepers=(replace(HUB, kind="Deployment", never=True, replicas=2, asleep=1),))
     (target,) = targets = sleeper_targets(config)
-    awake, asleep = (Apps("ebbtide-workloads-a", hub=deployment("hub", replicas)) for replicas in (2, 0))
+    awake = Apps("ebbtide-workloads-a", hub=deployment("hub", 2))
 
     (released,) = release(awake, "ebbtide", targets, ending_targets(config))  # pyright: ignore[reportArgumentType] - its two methods suffice
     assert released.done
     assert awake.patched
-    (refused,) = release(asleep, "ebbtide", targets, ending_targets(config))  # pyright: ignore[reportArgumentType] - as above
-    assert (refused.done, asleep.patched) == (False, [])
-    assert "no pods" in refused.detail
+    for pods in (0, 1):
+        asleep: Any = Apps("ebbtide-workloads-a", hub=deployment("hub", pods))
+        (refused,) = release(asleep, "ebbtide", targets, ending_targets(config))
+        assert (refused.done, asleep.patched) == (False, [])
+        assert f"it has {pods} of 2 pods" in refused.detail
     with pytest.raises(CannotOperate, match="pause hub"):
         next(release(awake, "ebbtide", [target]))  # pyright: ignore[reportArgumentType] - as above
 
 
 def test_a_chart_whose_number_a_policy_keeps_is_not_released_while_it_sleeps_whoever_owns_the_number() -> None:
     chart = replace(HUB, kind="Deployment", never=True, adopted=True, kept=True, name="notebooks", object_name="hub")
+    chart = replace(chart, replicas=2, asleep=1)
     config = replace(CONFIG, sleepers=(), adopted_sleepers=(chart,))
     targets = sleeper_targets(config)
-    for writer in ("helm", "ebbtide-workloads"):
-        api: Any = Apps("ebbtide-workloads-a", hub=deployment("hub", 0, writer))
+    for writer, pods in product(("helm", "ebbtide-workloads"), (0, 1)):
+        api: Any = Apps("ebbtide-workloads-a", hub=deployment("hub", pods, writer))
         (refused,) = release(api, "ebbtide", targets, ending_targets(config), kept_targets(config))
         assert (refused.done, refused.target.name, api.patched) == (False, "notebooks", [])
-        assert "no pods" in refused.detail
+        assert f"it has {pods} of 2 pods" in refused.detail
     api = Apps("ebbtide-workloads-a", hub=deployment("hub", 2, "helm"))
     (released,) = release(api, "ebbtide", targets, ending_targets(config), kept_targets(config))
     assert released.done

@@ -99,3 +99,16 @@ def test_the_ceiling_is_the_figure_of_the_alert_without_a_plan(
     keys: str, limit: tuple[str, float] | None, tmp_path: Path
 ) -> None:
     assert loaded(shortest(more=f"ebbtide:costs: {keys}"), tmp_path).costs.alert_above == limit
+
+
+@pytest.mark.parametrize(
+    ("amounts", "remedy"),
+    [
+        (estimate(always=1001), "lower the minimum of pods or node groups, let workloads sleep"),
+        (estimate(always=1, usage=1001), "use fewer node-hours and correct costs.expectedNodeHours"),
+    ],
+)
+def test_the_remedy_fits_the_amount_that_is_above(amounts: CostComparison, remedy: str) -> None:
+    (danger,) = above(1000, amounts)
+
+    assert danger.remedy == f"{remedy}, or agree on a higher costs.ceiling"

@@ -11,7 +11,7 @@ from ebbtide.preview.document import Amounts, CustomerPreview, PreviewDocument, 
 from ebbtide.preview.groups import change_groups, cost_total
 from ebbtide.preview.render.comment import LIMIT, as_comment
 from ebbtide.preview.render.text import text_parts
-from tests.builders.preview import Seen, change, cost, customer, danger, nights
+from tests.builders.preview import Seen, change, cost, customer, danger, nights, policy
 
 OTHER = (change("prep"), change("api"))
 
@@ -88,6 +88,16 @@ def test_blocked_customers_and_dangers_of_members_are_named_unfolded() -> None:
     assert "x003: everything goes" in seen.unfolded
     assert "x009: loses a disk" in seen.unfolded
     assert "the 197 stacks of group 1, x005, x007: replaces" in Seen(as_comment(_page(_many()))).unfolded
+
+
+def test_policies_that_warn_are_named_since_they_may_be_the_only_reason_of_a_verdict() -> None:
+    excepted = policy(excepted="until 2027-01-31")
+    customers = [customer(f"x{n}", dangers=(), policies=(policy() if n else excepted,)) for n in range(6)]
+    page = _page(customers)
+
+    assert "policy EB012 warns of 5 stacks." in Seen(as_comment(page)).unfolded
+    assert "policy EB012 warns of 5 stacks\n" in _text(page, full=False)
+    assert "policies: 1 warning (EB012)" in _text(_page(customers[1:2]), full=False)
 
 
 def test_dangers_that_do_not_fit_are_counted_with_their_stacks() -> None:

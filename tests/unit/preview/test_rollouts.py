@@ -100,8 +100,8 @@ def test_a_pool_without_a_safe_stop_is_told_to_be_changed_while_it_is_idle() -> 
         (danger,) = dangers(old, new)
         return danger.remedy
 
-    assert "except train, without a safe stop" in fix(safe=False)
-    assert "not so" not in fix(safe=True)
+    assert fix(safe=False).startswith("update while train is idle (ebbtide status)")
+    assert fix(safe=True).startswith("none needed")
 
 
 @pytest.mark.parametrize("keys", [{"replicas": 3}, {"replicas": 1}])

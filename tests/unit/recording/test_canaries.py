@@ -107,6 +107,16 @@ def test_a_refusal_of_the_program_names_the_key_and_shows_no_value(
     assert CANARY not in str(refused.value) + "".join(capfd.readouterr())
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("key", [PASSWORD, DIGEST_KEY])
+def test_the_program_refuses_a_placeholder(kind: str, key: str) -> None:
+    with pytest.raises(RunError) as refused:
+        program(KINDS[kind], **{key: "PLACEHOLDER"})
+
+    (line,) = str(refused.value).splitlines()
+    assert f"{key}: wanted the value of this secret, found PLACEHOLDER" in line
+
+
 def test_the_program_refuses_secrets_that_pulumi_holds_in_the_clear() -> None:
     texts, _ = as_pulumi_passes(
         {**sound_config("shortest"), SECRETS: {"api": {"TOKEN": CANARY}}, DIGEST_KEY: 4 * CANARY}

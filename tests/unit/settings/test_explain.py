@@ -1,16 +1,25 @@
 """`ebbtide explain`: each value of a stack with the file and line that it comes from."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import yaml
 from typer.testing import CliRunner
 
 from ebbtide.cli.__main__ import app
+from ebbtide.recording.record import record
+from ebbtide.settings import explain
 from ebbtide.settings.file.contents import no_files
-from ebbtide.settings.load import file_of_text
+from ebbtide.settings.file.keys import ENCRYPTED, KEYS
+from ebbtide.settings.file.problems import Location, path_text
+from ebbtide.settings.load import StackFile, file_of_text, read_stack
+from ebbtide.settings.patch import exchanged
 from tests.builders.based import BASE, ON_PRODUCTION, PRODUCTION, STACK, BasedProject
+from tests.paths import ROOT
 
+FULL = ROOT / "tests" / "golden" / "files" / "stacks"
 GPU = "stacks/bases/gpu.yaml"
 
 
@@ -156,6 +165,85 @@ def test_defaults_of_a_node_group_are_those_of_its_kind(project: BasedProject, g
     assert project.settings().node_groups[group].disk_size == gib
 
 
+@pytest.mark.parametrize(
+    ("path", "lines"),
+    [
+        ("redis.memory", ["# default: memory: 2Gi"]),
+        ("redis.nodeType", ["# nodeType: not set"]),  # of another kind
+        ("monitoring.discovery", ["# discovery: not set"]),  # without a Prometheus
+        ("workers.train.longestJob.x", []),
+        ("workers.train.source.separator", ["# separator: not set"]),  # of Celery
+        ("images.redis", ["# redis: not set (default: this release's Valkey)"]),
+        ("rollout", ["# ebbtide:rollout: not set, so these defaults apply:", "# default: wave: rest"]),
+        ("jobs", ["# ebbtide:jobs: not set"]),
+        ("redisPassword", ["# ebbtide:redisPassword: not set"]),
+        (
+            "network.flowLogs",
+            ["# flowLogs: not set (default: none); with it, these defaults apply:", "# default: retentionDays: 14"],
+        ),
+    ],
+)
+@pytest.mark.usefixtures("project")
+def test_a_key_or_section_that_the_stack_leaves_out_has_what_applies(path: str, lines: list[str]) -> None:
+    if lines:
+        assert explained(path).splitlines() == lines
+    else:
+        assert "wanted a key of" in refusal(path)
+
+
+def test_defaults_have_the_notation_of_the_file(project: BasedProject) -> None:
+    text = (project.root / STACK).read_text(encoding="utf-8")
+    head = (
+        "{ image: 'rayproject/ray:2.1', head: { cpu: 1, memory: 4Gi }, groups: { a: { cpu: 1, memory: 2Gi, max: 1 } } }"
+    )
+    project.write(STACK, f"{text}  ebbtide:monitoring: {{ prometheus: bundled }}\n  ebbtide:ray: {{ hpo: {head} }}\n")
+
+    assert explained("ray.hpo.head.spill") == "# default: spill: 20Gi\n"
+    assert explained("monitoring.retention") == "# default: retention: 45d\n"
+    assert "# default: keyPrefix" not in explained("workers.train.source")
+
+
+def test_groups_that_the_stack_does_not_name_have_their_defaults(project: BasedProject) -> None:
+    whole = explained("nodeGroups")
+
+    assert "# default: flexible: { instanceTypes: [m7i.4xlarge, m6i.4xlarge], max: 20, kind: flexible }\n" in whole
+    assert "# default: gpu: " in whole  # train needs one
+    assert "# default: spot: " not in whole
+    assert explained("nodeGroups.spot").startswith("# spot: not set; with it, these defaults apply:\n")
+    assert "wanted a key of ebbtide:nodeGroups, found 'spott'" in refusal("nodeGroups.spott")
+
+
 @pytest.mark.parametrize("path", ["secrets", "redisPassword"])
 def test_nothing_is_said_about_keys_of_secrets(project: BasedProject, path: str) -> None:
     assert "default" not in refusal(f"{path}.anything")
+
+
+def mappings(value: Any, at: Location = ()) -> Iterator[Location]:
+    if isinstance(value, dict):
+        yield at
+        for key, inner in cast("dict[str, Any]", value).items():
+            yield from mappings(inner, (*at, key))
+    if isinstance(value, list):
+        for index, inner in enumerate(cast("list[Any]", value)):
+            yield from mappings(inner, (*at, index))
+
+
+def printed_defaults(stack: StackFile, at: Location) -> Iterator[tuple[Location, object]]:
+    """Every default that `explain` prints for the mapping there, as read from its text."""
+    for line in explain.explained(stack, path_text(at)):
+        if line.startswith("# default: "):
+            for key, value in yaml.safe_load(line.removeprefix("# default: ")).items():
+                yield (*at, key), value
+
+
+@pytest.mark.parametrize("file", [FULL / "full-eks.yaml", FULL / "full-existing.yaml"])
+def test_every_default_that_is_printed_can_be_written_and_changes_nothing(file: Path) -> None:
+    stack = read_stack(str(file))
+    config = dict(stack.merged.config)
+    for at in mappings(stack.merged.config):
+        if at and at[0] in KEYS and at[0] not in ENCRYPTED:
+            for place, default in printed_defaults(stack, at):
+                config = exchanged(config, place, default)
+
+    assert config != stack.merged.config
+    assert record(stack.settings(config)) == record(stack.settings())

@@ -171,6 +171,16 @@ def test_a_stack_with_nothing_but_a_customer_is_told_what_it_may_run(tmp_path: P
         ("ebbtide:costs: { before: { flexibel: 2 } }", ("name.unknown", "did you mean flexible?")),
         ("ebbtide:costs: { expectedNodeHours: { flexible: .nan } }", ("type.finite-number",)),
         ("aws:region: the moon", ("region.form", "aws:region:")),
+        ("aws:region: us-est-1", ("region.form", "did you mean us-east-1 or us-west-1?")),
+        ("aws:region: eu-centrl-1", ("region.form", "did you mean eu-central-1?")),
+        ("ebbtide:redis: { ebbtide:costs: {} }", ("key.unknown", "directly below config:", "less")),
+        (
+            (
+                "ebbtide:services: { a: { image: a, cpu: 1, memory: 1Gi, port: a, ports: { a: 1 }, longestRequest: 1s, "
+                'probes: { readiness: { http: /a } }, variants: { "": { cpu: 2 } } } }'
+            ),
+            ("name.form", "ebbtide:services.a.variants:", "an empty name"),
+        ),
     ],
 )
 def test_the_other_sections_are_checked_too(section: str, words: tuple[str, ...], tmp_path: Path) -> None:

@@ -30,7 +30,8 @@ def test_a_cache_of_aws_needs_its_kind_and_a_token_alone(tmp_path: Path) -> None
 def test_a_cache_of_aws_without_a_token_says_how_to_set_one(tmp_path: Path) -> None:
     assert problem_of(redis("{ kind: elasticache }"), tmp_path) == (
         ":1: ebbtide:redisPassword: wanted the token of the cache: 16 to 128 letters, digits or "
-        "! & # $ ^ < > -, found nothing; pulumi config set --secret ebbtide:redisPassword"
+        "! & # $ ^ < > -, found nothing; pulumi config set --secret ebbtide:redisPassword; until then write "
+        "{ secure: PLACEHOLDER }"
     )
 
 

@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ebbtide.settings import StackInvalid
 from ebbtide.settings.checks.secrets import wrong_references
 from ebbtide.settings.file.contents import no_files
-from ebbtide.settings.load import settings_of_texts
+from ebbtide.settings.load import read_stack, settings_of_texts
 from ebbtide.settings.sections.secrets import SecretReference
 from tests.builders.mutants import as_pulumi_passes
-from tests.builders.settings import loaded, problem_of, problems_of, shortest
+from tests.builders.settings import loaded, problem_of, problems_of, shortest, stack_file
 
 KEYED = "ebbtide:digestKey: { secure: AAA }"
 SECRETS = f"{KEYED}\nebbtide:secrets: {{ api: {{ TOKEN: {{ secure: BBB }}, tls.crt: {{ secure: CCC }} }} }}"
@@ -149,3 +150,65 @@ def test_a_pull_secret_and_a_certificate_of_the_stack_need_the_keys_that_kuberne
         ("secret.key-unknown", "ebbtide:redis.tls.secret", "'tls.key'"),
         ("secret.key-unknown", "ebbtide:redis.tls.secret", "'ca.crt'"),
     ]
+
+
+HELD_BACK = (
+    "other:token: { secure: PLACEHOLDER }\nebbtide:redis: { kind: elasticache }\n"
+    "ebbtide:redisPassword: { secure: PLACEHOLDER }\nebbtide:digestKey: { secure: PLACEHOLDER }\n"
+    'ebbtide:secrets: { web: { tls.key: { secure: PLACEHOLDER }, TOKEN: { secure: "v1:ab+/=:cd" } } }'
+)
+
+
+def test_check_warns_once_of_each_placeholder_with_its_line_and_command(tmp_path: Path) -> None:
+    path = stack_file(shortest(more=HELD_BACK), tmp_path)
+    stack = read_stack(str(path))
+
+    assert stack.settings().redis_password_set
+    set_secret = "set the value: pulumi config set --secret"
+    assert [str(caution).replace(f"{tmp_path}/", "") for caution in stack.placeholders()] == [
+        f"{path.name}:{line}: {key}: a placeholder, which pulumi up refuses; {set_secret} {argument} --stack acme"
+        for line, key, argument in (
+            (6, "other:token", "other:token"),
+            (8, "ebbtide:redisPassword", "ebbtide:redisPassword"),
+            (9, "ebbtide:digestKey", 'ebbtide:digestKey "$(openssl rand -hex 32)"'),
+            (10, "ebbtide:secrets.web.tls.key", """--path 'ebbtide:secrets.web["tls.key"]'"""),
+        )
+    ]
+
+
+def test_a_file_without_placeholders_has_no_such_warning(tmp_path: Path) -> None:
+    assert read_stack(str(stack_file(shortest(more=SECRETS), tmp_path))).placeholders() == []
+
+
+@pytest.mark.parametrize(
+    ("more", "command"),
+    [
+        ("ebbtide:redisPassword: { secure: 'hunter2 hunter2' }", "--secret ebbtide:redisPassword;"),
+        ("ebbtide:redisPassword: { secure: '' }", "--secret ebbtide:redisPassword;"),
+        (f"{KEYED}\nebbtide:secrets: {{ api: {{ TOKEN: {{ secure: hunter2! }} }} }}", "'ebbtide:secrets.api.TOKEN';"),
+    ],
+)
+def test_a_text_that_pulumi_cannot_have_encrypted_is_refused_unseen(more: str, command: str, tmp_path: Path) -> None:
+    problem = problem_of(shortest(more=more), tmp_path)
+
+    assert problem.tells("secret.not-encrypted", command, "change the value, it has been in a file")
+    assert "hunter2" not in problem
+
+
+@pytest.mark.parametrize(
+    "text", ["AAABADhQ+/w=", "v1:Zm9v:YmFy", "AAABADhQ-_w", "PLACEHOLDER", '"AAAB\\nADhQ"', '"v1:Zm9v:YmFy"']
+)
+def test_what_may_be_encrypted_is_accepted(text: str, tmp_path: Path) -> None:
+    assert loaded(shortest(more=f"ebbtide:redisPassword: {{ secure: {text} }}"), tmp_path).redis_password_set
+
+
+def test_values_that_pulumi_passes_are_refused_while_they_are_placeholders() -> None:
+    texts, _ = as_pulumi_passes(yaml.safe_load(shortest())["config"])
+    held_back = {"ebbtide:secrets": json.dumps({"api": {"TOKEN": "PLACEHOLDER", "OTHER": "b"}})}
+
+    with pytest.raises(StackInvalid) as invalid:
+        settings_of_texts({**texts, **held_back, "ebbtide:digestKey": "A"}, stack="acme", file="c", reader=no_files)
+
+    (problem,) = invalid.value.problems
+    assert (problem.code, problem.path) == ("secret.placeholder", "ebbtide:secrets.api.TOKEN")
+    assert problem.remedy == "pulumi config set --secret --path 'ebbtide:secrets.api.TOKEN'"

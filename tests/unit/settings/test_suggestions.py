@@ -131,3 +131,37 @@ def test_a_word_of_a_list_is_suggested_where_it_is_close(train: str, meant: str,
 
     assert ("did you mean" in suggestion) is bool(meant)
     assert meant in suggestion
+
+
+INDENTED_LESS = "config:\nebbtide:customer: acme\nebbtide:workers:\n  train: { max: 3 }\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "hints"),
+    [
+        (
+            INDENTED_LESS,
+            {"config": "below it", "ebbtide:customer": "below config:", "ebbtide:workers": "below config:"},
+        ),
+        (INDENTED_LESS.removeprefix("config:\n"), {"config": "first line of settings is config:"}),
+        (shortest() + "ebbtide:redis: { memory: 4Gi }\n", {"ebbtide:redis": "as the keys below config:"}),
+        (
+            shortest() + "  ebbtide:workloads:\n  api: { cpu: 1 }\n",
+            {"api": "belongs to ebbtide:workloads, which is empty"},
+        ),
+        (
+            shortest() + "  ebbtide:workloads:\n    api:\n    cpu: 1\n",
+            {"ebbtide:workloads.api": "indent the lines that belong to it further"},
+        ),
+        (
+            shortest() + "  ebbtide:redis:\n    memory: 4Gi\n    ebbtide:costs: {}\n",
+            {"ebbtide:redis.ebbtide:costs": "indent it, and all lines that belong to it, less"},
+        ),
+    ],
+)
+def test_lines_that_are_indented_wrongly_are_told_where_they_belong(
+    text: str, hints: dict[str, str], tmp_path: Path
+) -> None:
+    shown = {problem.path: problem.hint for problem in problems_of(text, tmp_path)}
+
+    assert {path for path, hint in hints.items() if hint not in shown.get(path, "")} == set()

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from ebbtide.cli.__main__ import app
 from ebbtide.text import pages
 from ebbtide.text.pages import NoPage, section, titles
 from tests.paths import ROOT
@@ -68,7 +70,13 @@ def test_two_pages_of_one_name_are_told_apart_by_their_folders() -> None:
 @pytest.mark.parametrize(
     ("place", "message"),
     [
-        ("services", "services: wanted one page, found how-to/services and reference/services"),
+        (
+            "services",
+            (
+                "services: wanted one page, found 2 of this name: `ebbtide docs how-to/services` (How) and "
+                "`ebbtide docs reference/services` (Which)"
+            ),
+        ),
         ("lief", "lief: wanted a page of the documentation, found none of this name; did you mean life?"),
         ("x", "x: wanted a page of the documentation, found none of this name; `ebbtide docs` lists them"),
         (
@@ -95,6 +103,34 @@ def test_links_between_pages_lead_to_their_sections() -> None:
     assert len(links) > 40
     for link in links:
         assert section(link).startswith("#")
+
+
+TABLE = """\
+# Redis
+
+| key | meaning |
+|---|---|
+| `ebbtide:redisPassword` | see [secrets](../how-to/secrets.md#set-one) |
+"""
+
+
+def shown(life: Path, *, terminal: bool) -> str:
+    (life / "reference" / "redis.md").write_text(TABLE)
+    on_terminal = {"FORCE_COLOR": "1", "COLUMNS": "40"} if terminal else {}
+    result = CliRunner().invoke(app, ["docs", "redis"], env=on_terminal)
+    assert result.exit_code == 0, result.output
+    return re.sub(r"\x1b\[[0-9;]*m", "", result.stdout)
+
+
+def test_a_terminal_shows_tables_and_links_without_markdown_and_cuts_no_word(life: Path) -> None:
+    page = shown(life, terminal=True)
+
+    assert [mark for mark in ("|", "`", "# ", "](", "…") if mark in page] == []
+    assert {"Redis", "key", "meaning", "secrets"} <= {*page.split()}
+
+
+def test_a_file_or_a_program_receives_the_markdown(life: Path) -> None:
+    assert shown(life, terminal=False) == TABLE
 
 
 def _texts(path: Path) -> Iterator[ast.Constant]:

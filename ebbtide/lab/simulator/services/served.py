@@ -13,7 +13,7 @@ from statistics import NormalDist
 from ebbtide.lab.simulator.setup import ReplayError, with_known_nodes
 from ebbtide.lab.simulator.strategies.hpa import TOLERANCE, HpaBehavior, HpaMetric, HpaPolicy, HpaRules, TargetKind
 from ebbtide.lab.simulator.strategies.plans import NODE_BOOT_S
-from ebbtide.settings.capacity.homes import pod_usd_per_hour, pods_per_node
+from ebbtide.settings.capacity.homes import home_groups, pod_usd_per_hour, pods_per_node
 from ebbtide.settings.capacity.process_documents import floor_policy
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.serving.routes import BalanceKind
@@ -143,7 +143,7 @@ def simulated(settings: StackSettings, name: str, at_once: int | None = None) ->
             f"{', '.join(variant.scale.metrics.keys)}, for which a trace has no data (for example inFlight: 3)"
         )
     target = variant.scale.metrics.in_flight
-    takes = service.request_takes.total_seconds()
+    takes, home = service.request_takes.total_seconds(), home_groups(settings).get(pods)
     pod = PodModel(
         request_s=takes,
         spread=SPREAD,
@@ -151,7 +151,7 @@ def simulated(settings: StackSettings, name: str, at_once: int | None = None) ->
         starts_s=variant.starts_within.total_seconds(),
         stop_s=service.stop_delay.total_seconds(),
         node_boot_s=NODE_BOOT_S,
-        per_node=pods_per_node(settings, pods, workload),
+        per_node=pods_per_node(settings, home, workload),
     )
     policy = floor_policy(settings, pods, variant)
     slo = service.longest_request if service.slo is None else service.slo.p95
@@ -170,7 +170,7 @@ def simulated(settings: StackSettings, name: str, at_once: int | None = None) ->
         max_in_flight=service.max_in_flight,
         slo_s=slo.total_seconds(),
         balance=service.balance.kind,
-        usd_per_pod_hour=pod_usd_per_hour(settings, pods, workload),
+        usd_per_pod_hour=pod_usd_per_hour(settings, home, workload),
     )
 
 

@@ -154,14 +154,15 @@ def read_jobs(table: Table, name: str, columns: Columns, reading: Reading) -> Tr
     for problem in chosen.problems():
         table.note(problem, problem)
     table.refuse()
-    jobs = span.jobs_of(str(table.path))
+    left_out = (*chosen.left_out(), *rows.left_out())
+    jobs = span.jobs_of(str(table.path), left_out)
     start = None if span.begin is None else datetime.fromtimestamp(span.begin, UTC)
     summary = f"{several(len(jobs), 'job')}, {_dates(span, jobs)}, times read as {times.forms[rows.submission].name}"
     if times.without_zone():
         summary += f" in {reading.timezone or reading.zone} (--timezone sets another zone)"
     if renamed := ", ".join(columns.renamed()):
         summary += f"; {renamed}"
-    notes = (*chosen.assumptions(), *rows.assumptions(jobs, span))
+    notes = (*left_out, *rows.assumptions(jobs, span))
     said = (f"{summary}.",) if start is not None or renamed or reading.where or columns.unused else ()
     return Trace(
         name,
@@ -199,7 +200,7 @@ class _Chosen:
                     shown = ", ".join(map(show, seen[:_MOST_NAMES])) + (", …" if len(seen) > _MOST_NAMES else "")
                     yield f"--where {column}={value}: wanted a value of the column, found {shown or 'no row'}"
 
-    def assumptions(self) -> Iterator[str]:
+    def left_out(self) -> Iterator[str]:
         if self._left_out:
             wanted = " and ".join(f"{column} = {' or '.join(values)}" for column, values in self._where.items())
             yield f"Left out: {several(self._left_out, 'row')} without {wanted} (--where)."
@@ -266,8 +267,10 @@ class _Span:
         self._jobs, self._count = kept, len(kept)
         self._last = max((job.submitted_at for job in kept), default=-inf)
 
-    def jobs_of(self, file: str) -> tuple[Job, ...]:
-        """Return the jobs in their order, from second 0 of the first day. Raises `TraceError`."""
+    def jobs_of(self, file: str, left_out: Sequence[str]) -> tuple[Job, ...]:
+        """Return the jobs in their order, from second 0 of the first day. Raises `TraceError`, with the sentences about
+        rows that are left out if no job remains.
+        """
         reading = self._reading
         if self._dated and self.begin is None and self._count:
             self.begin = midnight(self._first, self.zone)
@@ -285,7 +288,8 @@ class _Span:
         if not self._count:
             empty = "wanted a header and at least one job, found no job at all"
             others = f"wanted jobs in the days of --from and --days, found {self._outside:,} rows, all of other days"
-            raise TraceError(f"{file}: {others if self._outside else empty}")
+            reasons = (sentence[0].lower() + sentence[1:].removesuffix(".") for sentence in left_out)
+            raise TraceError("; ".join((f"{file}: {others if self._outside else empty}", *reasons)))
         jobs, begin = self._jobs, self.begin or 0.0
         jobs.sort(key=lambda job: job.submitted_at)
         if begin:
@@ -381,8 +385,8 @@ class _Rows:
             tasks=self._tasks(row),
         )
 
-    def assumptions(self, jobs: Sequence[Job], span: _Span) -> Iterator[str]:
-        counts, export = self._counts, self._columns.export
+    def left_out(self) -> Iterator[str]:
+        counts = self._counts
         if counts["steps"]:
             yield f"Left out: {several(counts['steps'], 'row')} of job steps, since a step's resources are its job's."
         if counts["unstarted"]:
@@ -393,6 +397,9 @@ class _Rows:
             yield f"Left out: {rows} of jobs that have not ended, by a missing time or the state."
         if counts["unseen"]:
             yield f"Left out: {several(counts['unseen'], 'task')} whose sending and receipt Flower missed."
+
+    def assumptions(self, jobs: Sequence[Job], span: _Span) -> Iterator[str]:
+        counts, export = self._counts, self._columns.export
         if counts["received"]:
             yield (
                 f"Without a time of sending: {several(counts['received'], 'task')}, submitted here when a worker "

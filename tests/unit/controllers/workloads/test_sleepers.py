@@ -596,6 +596,14 @@ def test_a_document_names_own_and_adopted_objects_and_only_the_latter_need_sight
     assert (len(kind.caches), len(kind.of_teams)) == (1, 2)
 
 
+def test_an_own_object_beside_an_adopted_one_of_its_kind_is_the_processs_own_trouble() -> None:
+    beside = replace(ADOPTED, namespace=POLICY.namespace, kind=POLICY.kind, name="chart", object_name=None)
+    config = WorkloadsConfig(namespace="ebbtide", hours=OFFICE, sleepers=(POLICY,), adopted_sleepers=(beside,))
+    kind = sleepers(cast("KubeApi", None), config, lambda: None)
+
+    assert (len(kind.caches), len(kind.of_teams)) == (1, 1)  # the latter shows autoscalers
+
+
 class Arriving(Cache):
     """A cache whose list arrives after the first reading of it."""
 

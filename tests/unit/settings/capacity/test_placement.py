@@ -6,7 +6,7 @@ import pytest
 
 from ebbtide.provisioning_labels import Architecture
 from ebbtide.settings import StackSettings
-from ebbtide.settings.capacity.homes import pod_usd_per_hour
+from ebbtide.settings.capacity.homes import home_groups, pod_usd_per_hour
 from ebbtide.settings.capacity.placement import takes
 from ebbtide.settings.sections.serving.services import ServedWorkload
 from tests.builders.existing import onprem
@@ -152,7 +152,7 @@ def test_a_pod_costs_its_share_of_the_nodes_on_which_it_runs(
     workload = settings.all_workloads[name]
     assert isinstance(workload, ServedWorkload)
 
-    assert pod_usd_per_hour(settings, name, workload) == pytest.approx(hourly / 7)
+    assert pod_usd_per_hour(settings, home_groups(settings).get(name), workload) == pytest.approx(hourly / 7)
 
 
 @pytest.mark.parametrize("types", ["m7i.2xlarge", "m7g.2xlarge"])

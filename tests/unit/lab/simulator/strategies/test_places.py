@@ -9,7 +9,7 @@ import pytest
 from ebbtide.lab.simulator.replay import ReplayOptions, replay
 from ebbtide.lab.simulator.results import Strategy
 from ebbtide.lab.simulator.trace.jobs import Job, Trace
-from ebbtide.settings.capacity.homes import home_group
+from ebbtide.settings.capacity.homes import home_groups
 from ebbtide.settings.capacity.packing import lasting_pods
 from tests.builders.settings import loaded, shortest
 
@@ -57,7 +57,7 @@ def test_groups_with_equal_nodes(dear: str, cheap: str, nodes: Mapping[str, int]
 
     assert {name: estimated[name] for name in nodes} == nodes
     assert {name: played.get(name, 0) for name in nodes} == nodes
-    assert home_group(loaded(text, tmp_path), "triton") == max(nodes, key=lambda name: nodes[name])
+    assert home_groups(loaded(text, tmp_path))["triton"] == max(nodes, key=lambda name: nodes[name])
 
 
 @pytest.mark.parametrize("large", [False, True])
@@ -74,4 +74,4 @@ def test_the_least_idle_group_grows_for_all_pods_that_fit_there(large: bool, tmp
     assert {name: estimated[name] for name in ("small", "big")} == {
         name: played.get(name, 0) for name in ("small", "big")
     }
-    assert home_group(loaded(stack(groups, workloads), tmp_path), "triton") == "small"
+    assert home_groups(loaded(stack(groups, workloads), tmp_path))["triton"] == "small"

@@ -360,6 +360,14 @@ def test_jobs_that_have_not_ended_are_counted_and_left_out(tmp_path: Path) -> No
     assert trace.summary.startswith("1 job, ")
 
 
+def test_a_file_without_a_job_says_why_its_rows_are_left_out(tmp_path: Path) -> None:
+    rows = "".join(f"{at},60,a,{state}\n" for at, state in enumerate(["running", "running", "pending"]))
+
+    assert refusal(written(tmp_path, f"submitted_at,duration,queue,state\n{rows}")).endswith(
+        "found no job at all; left out: 3 rows of jobs that have not ended, by a missing time or the state"
+    )
+
+
 def test_rq_jobs_whose_times_are_the_text_none_are_left_out(tmp_path: Path) -> None:
     at = "2026-05-04T10:00:00+00:00"
     rows = f"default,{at},{at},2026-05-04T10:01:00+00:00\ndefault,None,None,None\ndefault,{at},{at},None\n"
