@@ -52,9 +52,9 @@ def ledger(
         raise typer.BadParameter(
             "expected STACK or --all; --report, --bill, --focus and --write with STACK; --focus with --bill"
         )
-    from ebbtide.lab.ledger.bill.bill import read_bill
     from ebbtide.lab.ledger.bill.difference import difference_of
     from ebbtide.lab.ledger.bill.focus import focus_text
+    from ebbtide.lab.ledger.bill.reading import read_bill
     from ebbtide.lab.ledger.build import ledger_of
     from ebbtide.lab.ledger.month import LedgerError, plain
     from ebbtide.lab.ledger.month_file import add_entry, committed, month_path

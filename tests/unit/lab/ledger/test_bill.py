@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from ebbtide.lab.ledger.bill.bill import Bill, read_bill
+from ebbtide.lab.ledger.bill.bill import Bill
 from ebbtide.lab.ledger.bill.lines import Charge, Part
+from ebbtide.lab.ledger.bill.reading import read_bill
 from ebbtide.lab.ledger.month import LedgerError, Month, plain
 from ebbtide.provisioning_labels import NodeKind
 from tests.builders.cur import (

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.lab.ledger.bill.bill import read_bill
 from ebbtide.lab.ledger.bill.difference import Difference, difference_of
 from ebbtide.lab.ledger.bill.focus import focus_text
+from ebbtide.lab.ledger.bill.reading import read_bill
 from ebbtide.lab.ledger.month import Alternative, CostShare, Gap, Ledger, LedgerError, NodeHours, plain
 from ebbtide.lab.ledger.month_file import add_entry, committed, month_path, read_entries
 from ebbtide.lab.ledger.overview import overview
