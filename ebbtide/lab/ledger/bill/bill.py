@@ -47,7 +47,7 @@ class Bill:
     shared_usd: Mapping[Charge, float]  # of rows without a tag of any customer
     elsewhere_usd: float  # of this customer in other regions, clusters or accounts
     unplaced_usd: float  # of this customer, in no region, while another of its clusters is in the account
-    left_out: Mapping[str, LeftOut]  # by the reason, such as "unknown type Prize"
+    left_out: Mapping[str, LeftOut]  # by the reason, such as "of unknown type Prize"
     equal_rows: int  # copies of rows, which count once
     has_discounts: bool  # net costs, or rows of discounts, of any customer
     committed_usd: float  # of all Savings Plans in the report
@@ -55,3 +55,7 @@ class Bill:
     unused_reservation_usd: float
     coverage: float | None  # share of this stack's nodes that commitments cover, at public prices, spot excluded
     accounts: int  # with rows of this stack
+
+    @property
+    def amortised_usd(self) -> float:
+        return sum(self.parts.values())

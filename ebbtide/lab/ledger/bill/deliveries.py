@@ -1,8 +1,8 @@
 """Line items that the given files have more than once: copies of a file, or two deliveries of the same days. Pure.
 
-AWS makes `identity_line_item_id` unique in a partition, in CUR 2.0 a billing period. The next delivery may give a charge
-another id and another cost. So equal rows with one id are one row; one id with two costs in two files, and more than
-one hour of a resource in an hour, prove two deliveries.
+AWS makes `identity_line_item_id` unique in a partition, in CUR 2.0 a billing period. The next delivery may give a
+charge another id and another cost. So equal rows with one id are one row; one id with two costs in two files, and more
+than one hour of a resource in an hour, prove two deliveries.
 Source: AWS Data Exports User Guide, "Identity columns" and "Understanding export delivery".
 """
 

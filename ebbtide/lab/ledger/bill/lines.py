@@ -128,7 +128,7 @@ def charges_of(row: LineItem) -> tuple[Charged, ...]:
     """
     if (currency := row.line_item_currency_code) != _CURRENCY:
         fault = f"line_item_currency_code: wanted {_CURRENCY}, found another currency"
-        raise Uncharged(fault, f"currency{_word(currency)}", currency if _word(currency) else "")
+        raise Uncharged(fault, f"in currency{_word(currency)}", currency if _word(currency) else "")
     unblended = row.first("line_item_unblended_cost")
     net = row.first("line_item_net_unblended_cost", "line_item_unblended_cost")
     listed = row.first("pricing_public_on_demand_cost")
@@ -165,7 +165,7 @@ def charges_of(row: LineItem) -> tuple[Charged, ...]:
             return ((charge, Pricing.STANDARD, same),)
         case _:
             fault = "line_item_line_item_type: wanted a type of CUR 2.0, found another (for example Usage)"
-            raise Uncharged(fault, f"unknown type{_word(row.line_item_line_item_type)}", _CURRENCY)
+            raise Uncharged(fault, f"of unknown type{_word(row.line_item_line_item_type)}", _CURRENCY)
 
 
 def _word(name: str) -> str:

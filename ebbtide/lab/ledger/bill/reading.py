@@ -118,6 +118,8 @@ class _Reader:
             charges = charges_of(row)
         except Uncharged as uncharged:
             fault = uncharged
+        self.has_net |= row.line_item_net_unblended_cost is not None
+        self.has_discount |= any(charge in (Charge.DISCOUNT, Charge.ADJUSTMENT) for charge, _, _ in charges)
         if customer not in ("", self.customer) and not (fault or row.line_item_line_item_type in COMMITMENTS):
             return
         sighting, first = self.deliveries.sighting(row, (customer, group), file)
@@ -133,7 +135,7 @@ class _Reader:
             if customer == self.customer:
                 raise fault
             return
-        self._add_for_all(row, charges)
+        self._add_plans(row, charges)
         if customer == self.customer:
             self._own(row, group, charges, rows)
             if (full := self.deliveries.overfull(row, file)) is not None:
@@ -143,9 +145,7 @@ class _Reader:
             for charge, _, amounts in charges:
                 self.shared_usd[charge] += amounts.effective
 
-    def _add_for_all(self, row: LineItem, charges: Sequence[Charged]) -> None:
-        self.has_net |= row.line_item_net_unblended_cost is not None
-        self.has_discount |= any(charge in (Charge.DISCOUNT, Charge.ADJUSTMENT) for charge, _, _ in charges)
+    def _add_plans(self, row: LineItem, charges: Sequence[Charged]) -> None:
         if row.line_item_line_item_type == "SavingsPlanRecurringFee":
             self.committed_usd += row.first("savings_plan_total_commitment_to_date")
             self.used_usd += row.first("savings_plan_used_commitment")
@@ -180,7 +180,8 @@ class _Reader:
         stack, foreign = _together(own.values()), _together((self.others, *elsewhere.values(), *unplaced.values()))
         faults.include(stack.faults)
         faults.include(self.others.faults)
-        faults.refuse(rows.repeated.fault(self.files) for rows in (stack, self.others))
+        stack.repeated.include(self.others.repeated)
+        faults.refuse(stack.repeated.fault(self.files))
         dropped = Charge.DISCOUNT if self.has_net else None  # net costs include discounts
         lines = {key: amounts for key, amounts in stack.lines.items() if key.charge is not dropped}
         sums = dict.fromkeys((*Part, *Charge), 0.0)

@@ -6,7 +6,7 @@ Source: AWS Data Exports User Guide, "Cost and Usage Report (CUR) 2.0".
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -122,13 +122,13 @@ class Faults:
             first, before = self.rows.get(fault, (where, 0))
             self.rows[fault] = first, rows + before
 
-    def refuse(self, more: Iterable[str] = ()) -> None:
-        """Raise `LedgerError` with all faults, if there are any; `more`: faults of entire files, or ""."""
+    def refuse(self, of_files: str = "") -> None:
+        """Raise `LedgerError` with all faults, if there are any; `of_files`: a fault of entire files."""
         of_rows = [
             f"{first}: {fault}" + (f" (and {number_of(rows - 1, 'more row')})" if rows > 1 else "")
             for fault, (first, rows) in self.rows.items()
         ]
-        if faults := [*sorted(of_rows), *filter(None, more)]:
+        if faults := [*sorted(of_rows), *filter(None, [of_files])]:
             raise LedgerError("\n".join(faults))
 
 
@@ -149,7 +149,7 @@ def read_rows(files: Sequence[Path], faults: Faults) -> Iterator[tuple[Where, Li
                 ]
                 if missing:
                     wanted = f"{_CUR} with INCLUDE_RESOURCES (table COST_AND_USAGE_REPORT)"
-                    raise LedgerError(f"{name}:1: no column {', '.join(missing)}: wanted {wanted}")
+                    raise LedgerError(f"{name}:1: no column {', '.join(missing)}: wanted {wanted}{_kind(file.header)}")
                 columns = [column for column in LineItem.model_fields if column in file.header]
                 for number, cells in file.rows(
                     columns, lambda row, fault, name=name: faults.note(f"{name}:{row}", fault)
@@ -166,6 +166,15 @@ def read_rows(files: Sequence[Path], faults: Faults) -> Iterator[tuple[Where, Li
             raise LedgerError(f"{name}: wanted a readable file, found {error.strerror or 'an error'}") from None
         except UnreadableTable as error:
             raise LedgerError(f"{name}: {error}") from None
+
+
+def _kind(header: Sequence[str]) -> str:
+    """Return words for a table that has a report's content under other names of columns."""
+    if any("/" in column for column in header):
+        return ", found columns of the legacy Cost and Usage Report"
+    if any(column.startswith("resource_tags_") for column in header):
+        return ", found tags in separate columns"
+    return ""
 
 
 def _fault(column: str) -> str:

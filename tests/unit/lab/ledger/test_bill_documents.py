@@ -127,11 +127,12 @@ def test_causes_add_up_to_the_difference(tmp_path_factory: pytest.TempPathFactor
             data.draw(AMOUNTS),
             kind=kind,
             usage="SpotUsage" if kept == "spot" else "BoxUsage",
-            line_item_usage_amount=data.draw(AMOUNTS),
+            line_item_usage_amount=data.draw(st.floats(0.01, 1)),
+            line_item_resource_id=f"i-{number:017x}",
             pricing_public_on_demand_cost=data.draw(AMOUNTS),
         )
-        for hour, kind, kept in data.draw(
-            st.lists(st.tuples(st.integers(0, 719), kinds, capacity), min_size=1, max_size=4)
+        for number, (hour, kind, kept) in enumerate(
+            data.draw(st.lists(st.tuples(st.integers(0, 719), kinds, capacity), min_size=1, max_size=4))
         )
     ]
     ledger = ledger_with(*rows, gaps=LEDGER.gaps, plan_usd=data.draw(AMOUNTS))
