@@ -6,7 +6,7 @@ A bill's month is in UTC, so its first or last hours may lie outside the ledger'
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -103,6 +103,7 @@ class _Reader:
         self.customers |= bool(customer)
         if self.cluster.is_named(place):
             self.accounts.add(place.account)
+            place = replace(place, cluster="")  # most rows of the cluster lack its name
         rows = self.places.setdefault(place, _Rows()) if customer == self.customer else self.others
         try:
             self._add(row, tags, rows, where.file)
