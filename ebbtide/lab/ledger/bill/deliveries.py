@@ -33,11 +33,17 @@ class PackedTable:
 
     def __init__(self) -> None:
         self._keys = array("Q", bytes(8 * 1024))
-        self.values = array("Q", bytes(8 * 1024))
+        self._values = array("Q", bytes(8 * 1024))
         self._used = 0
 
+    def value(self, slot: int) -> int:
+        return self._values[slot]
+
+    def store(self, slot: int, value: int) -> None:
+        self._values[slot] = value
+
     def slot(self, key: int) -> int:
-        """Return the index of the key's value; a new key has the value 0."""
+        """Return where the key's value is until the next call; a new key has the value 0."""
         if 4 * self._used > 3 * len(self._keys):
             self._grow()
         key = (key & 0xFFFF_FFFF_FFFF_FFFF) or 1
@@ -55,12 +61,12 @@ class PackedTable:
         return slot
 
     def _grow(self) -> None:
-        keys, values = self._keys, self.values
-        self._keys, self.values = (array("Q", bytes(16 * len(keys))) for _ in range(2))
+        keys, values = self._keys, self._values
+        self._keys, self._values = (array("Q", bytes(16 * len(keys))) for _ in range(2))
         for key, value in zip(keys, values, strict=True):
             if key:
                 slot = self._find(key)
-                self._keys[slot], self.values[slot] = key, value
+                self._keys[slot], self._values[slot] = key, value
 
 
 class Sighting(Enum):
@@ -85,9 +91,9 @@ class Deliveries:
         item = hash((number, *_charged(row), row.line_item_line_item_type, row.line_item_operation))
         version = hash((repr(row.line_item_unblended_cost), *labels)) << _FILE_BITS & 0xFFFF_FFFF_FFFF_FFFF
         slot = self._rows.slot(item)
-        seen = self._rows.values[slot]
+        seen = self._rows.value(slot)
         if not seen:
-            self._rows.values[slot] = version | min(file + 1, _MOST_FILES)
+            self._rows.store(slot, version | min(file + 1, _MOST_FILES))
             return Sighting.NEW, file
         first = (seen & _MOST_FILES) - 1
         if seen >> _FILE_BITS == version >> _FILE_BITS:
@@ -100,10 +106,10 @@ class Deliveries:
         if not (lasts_an_hour(row) and row.line_item_resource_id):
             return None
         slot = self._hours.slot(hash(_charged(row)))
-        seen = self._hours.values[slot]
+        seen = self._hours.value(slot)
         total = (seen >> _FILE_BITS) + round((row.line_item_usage_amount or 0.0) * _HOUR_MS)
         first = (seen & _MOST_FILES) or min(file + 1, _MOST_FILES)
-        self._hours.values[slot] = max(0, total) << _FILE_BITS | first
+        self._hours.store(slot, max(0, total) << _FILE_BITS | first)
         return first - 1 if total > _HOUR_MS + _MINUTE_MS else None
 
 

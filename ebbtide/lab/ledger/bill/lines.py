@@ -118,7 +118,9 @@ def is_spot(row: LineItem) -> bool:
 
 def lasts_an_hour(row: LineItem) -> bool:
     """Return True for hours of which one resource has no more than one in an hour, such as those of an instance."""
-    return row.pricing_unit.lower() in ("hrs", "hours", "") and _ONE_AT_A_TIME.search(row.line_item_usage_type) is not None
+    return (
+        row.pricing_unit.lower() in ("hrs", "hours", "") and _ONE_AT_A_TIME.search(row.line_item_usage_type) is not None
+    )
 
 
 def charges_of(row: LineItem) -> tuple[Charged, ...]:
