@@ -20,8 +20,8 @@ _NO_ID = {"", "null", "none", "nan", "\\n"}
 """What tools write for a missing id."""
 _FILE_BITS = 16
 _MOST_FILES = 2**_FILE_BITS - 1
-_HOUR_MS = timedelta(hours=1) // timedelta(milliseconds=1)
-_MINUTE_MS = _HOUR_MS // 60
+_MS = timedelta(milliseconds=1)
+_HOUR_MS, _MINUTE_MS = timedelta(hours=1) // _MS, timedelta(minutes=1) // _MS
 """The minimum charge of a start: an instance that starts again within an hour can be charged for more than the hour."""
 
 
@@ -102,7 +102,7 @@ class Deliveries:
         return (Sighting.NEW if first == file else Sighting.CHANGED), first
 
     def overfull(self, row: LineItem, file: int) -> int | None:
-        """Add a row's hours to its resource; return the file of its first row if they are more than the hour has."""
+        """Add a row's hours to its resource; return the file of its first row if the interval is too short."""
         if not (lasts_an_hour(row) and row.line_item_resource_id):
             return None
         slot = self._hours.slot(hash(_charged(row)))
@@ -110,7 +110,8 @@ class Deliveries:
         total = (seen >> _FILE_BITS) + round((row.line_item_usage_amount or 0.0) * _HOUR_MS)
         first = (seen & _MOST_FILES) or min(file + 1, _MOST_FILES)
         self._hours.store(slot, max(0, total) << _FILE_BITS | first)
-        return first - 1 if total > _HOUR_MS + _MINUTE_MS else None
+        length = (row.line_item_usage_end_date - row.line_item_usage_start_date) // _MS
+        return first - 1 if total > max(length, _HOUR_MS) + _MINUTE_MS else None
 
 
 def _charged(row: LineItem) -> tuple[object, ...]:

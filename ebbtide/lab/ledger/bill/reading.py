@@ -108,7 +108,7 @@ class _Reader:
         try:
             self._add(row, tags, rows, where.file)
         except BadRow as fault:
-            if customer in ("", self.customer):
+            if customer in ("", self.customer) or _is_of_all(row):
                 rows.faults.note(str(where), str(fault))
 
     def _add(self, row: LineItem, tags: Mapping[str, str], rows: _Rows, file: int) -> None:
@@ -121,7 +121,7 @@ class _Reader:
             fault = uncharged
         self.has_net |= row.line_item_net_unblended_cost is not None
         self.has_discount |= any(charge in (Charge.DISCOUNT, Charge.ADJUSTMENT) for charge, _, _ in charges)
-        if customer not in ("", self.customer) and not (fault or row.line_item_line_item_type in COMMITMENTS):
+        if customer not in ("", self.customer) and not (fault or _is_of_all(row)):
             return
         sighting, first = self.deliveries.sighting(row, (customer, group), file)
         if sighting is Sighting.EQUAL:
@@ -217,6 +217,11 @@ class _Reader:
         rest = {place: rows for place, rows in self.places.items() if place not in elsewhere}
         unplaced = {place: rows for place, rows in rest.items() if not place.region and place.account in shared}
         return {place: rows for place, rows in rest.items() if place not in unplaced}, elsewhere, unplaced
+
+
+def _is_of_all(row: LineItem) -> bool:
+    """Return True for plans and reservations, whose use is stated for the entire report."""
+    return row.line_item_line_item_type in COMMITMENTS
 
 
 def _check_node(row: LineItem) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ebbtide.lab.ledger.bill.bill import Bill
+from ebbtide.lab.ledger.bill.lines import Charge
 from ebbtide.lab.ledger.bill.reading import read_bill
 from ebbtide.lab.ledger.month import LedgerError, plain
 from ebbtide.lab.ledger.sheets import bill_notes, bill_sheet
@@ -14,6 +15,7 @@ from ebbtide.settings.sections.cluster import ClusterKind, ClusterSettings
 from tests.builders.cur import (
     ACCOUNT,
     CLUSTER,
+    COLUMNS,
     SECOND_ACCOUNT,
     Cells,
     apart,
@@ -119,8 +121,8 @@ def test_a_tax_without_a_region_belongs_to_no_cluster_if_the_account_has_two(tmp
 
     alone, beside = bill_of(tmp_path, *ROWS, tax), bill_of(tmp_path, *ROWS, tax, *moved(region="eu-west-1"))
 
-    assert (alone.apart["Tax"], alone.unplaced_usd) == (10.0, 0.0)
-    assert (beside.apart["Tax"], beside.unplaced_usd) == (3.0, 7.0)
+    assert (alone.apart[Charge.TAX], alone.unplaced_usd) == (10.0, 0.0)
+    assert (beside.apart[Charge.TAX], beside.unplaced_usd) == (3.0, 7.0)
 
 
 def test_a_bucket_in_another_region_is_no_second_cluster(tmp_path: Path) -> None:
@@ -128,7 +130,7 @@ def test_a_bucket_in_another_region_is_no_second_cluster(tmp_path: Path) -> None
 
     bill = bill_of(tmp_path, *ROWS, bucket, apart(HOUR, "Tax", 7.0, product={}))
 
-    assert (bill.elsewhere_usd, bill.apart["Tax"], bill.unplaced_usd) == (1.0, 10.0, 0.0)
+    assert (bill.elsewhere_usd, bill.apart[Charge.TAX], bill.unplaced_usd) == (1.0, 10.0, 0.0)
 
 
 def test_a_stack_without_a_charge_in_its_region_is_refused(tmp_path: Path) -> None:
@@ -203,6 +205,27 @@ def test_a_fault_of_another_cluster_is_no_fault_of_this_one(tmp_path: Path) -> N
     twice = [{**row, "identity_line_item_id": ""} for row in moved(region="eu-west-1")] * 2
 
     assert amortised(bill_of(tmp_path, *ROWS, *daily, *twice)) == TRUTH
+
+
+NO_PLANS = tuple(name for name in COLUMNS if not name.startswith(("savings_plan_", "reservation_")))
+
+
+@pytest.mark.parametrize(
+    ("other", "is_needed"),
+    [
+        ({"line_item_line_item_type": "DiscountedUsage", "resource_tags": tags("other")}, False),
+        ({"line_item_line_item_type": "DiscountedUsage", "resource_tags": {}}, True),
+        ({"line_item_line_item_type": "SavingsPlanRecurringFee", "resource_tags": tags("other")}, True),
+    ],
+)
+def test_a_column_is_needed_if_the_row_is_in_a_figure(tmp_path: Path, other: Cells, is_needed: bool) -> None:
+    rows = [node(HOUR, 0.8), node(HOUR, 0.8, **other)]
+
+    if is_needed:
+        [message] = refusal(tmp_path, *rows, columns=NO_PLANS)
+        assert message.startswith("cur.csv:3: no column ")
+    else:
+        assert amortised(bill_of(tmp_path, *rows, columns=NO_PLANS)) == 0.8
 
 
 def test_faults_are_refused_with_the_deliveries_all_at_once(tmp_path: Path) -> None:
