@@ -14,7 +14,7 @@ from enum import Enum, auto
 
 from ebbtide.lab.ledger.bill.lines import lasts_an_hour
 from ebbtide.lab.ledger.bill.report import LineItem
-from ebbtide.text.counts import number_of
+from ebbtide.text.counts import first_names, number_of
 
 _NO_ID = {"", "null", "none", "nan", "\\n"}
 """What tools write for a missing id."""
@@ -134,10 +134,10 @@ class Repeated:
 
     def fault(self, names: Mapping[int, str]) -> str:
         """Return one message; "" without such rows."""
-        counts = {
-            "with other costs or tags in another file": (self.changed, "line item"),
-            "beyond one hour of a resource in an hour": (self.overfull, "row"),
+        faults = {
+            "more than one hour of a resource in one hour": self.overfull,
+            "other costs or tags under the same line item id": self.changed,
         }
-        found = [f"{number_of(*number)} {what}" for what, number in counts.items() if number[0]]
-        files = ", ".join(dict.fromkeys(names[file] for file in sorted(self.files)))
+        found = [f"{fault} ({number_of(rows, 'row')})" for fault, rows in faults.items() if rows]
+        files = first_names([*dict.fromkeys(names[file] for file in sorted(self.files))])
         return f"{files}: wanted one delivery, each row once, found {' and '.join(found)}" if found else ""

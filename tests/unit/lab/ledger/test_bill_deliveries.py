@@ -81,15 +81,15 @@ def test_equal_rows_count_once(tmp_path: Path, files: Mapping[str, Sequence[Cell
     [
         (
             {"a.csv.gz": without_ids(ROWS), "a.csv": without_ids(ROWS)},
-            f"a.csv, a.csv.gz: {WANTED} 120 rows beyond one hour of a resource in an hour",
+            f"a.csv, a.csv.gz: {WANTED} more than one hour of a resource in one hour (120 rows)",
         ),
         (
             {"20/a.csv": delivered(EARLIER, "earlier"), "21/a.csv": ROWS},
-            f"20/a.csv, 21/a.csv: {WANTED} 55 rows beyond one hour of a resource in an hour",
+            f"20/a.csv, 21/a.csv: {WANTED} more than one hour of a resource in one hour (55 rows)",
         ),
         (
             {"20/a.csv": [{**row, "line_item_unblended_cost": 0.5} for row in EARLIER], "21/a.csv": ROWS},
-            f"20/a.csv, 21/a.csv: {WANTED} 110 line items with other costs or tags in another file",
+            f"20/a.csv, 21/a.csv: {WANTED} other costs or tags under the same line item id (110 rows)",
         ),
     ],
 )
@@ -100,7 +100,7 @@ def test_two_deliveries_are_refused(tmp_path: Path, files: Mapping[str, Sequence
 def test_tags_that_a_later_delivery_has_are_another_version_of_the_row(tmp_path: Path) -> None:
     row = delivered([node(HOUR, 0.8)])[0]
 
-    assert "1 line item with other costs or tags" in refused(
+    assert "other costs or tags under the same line item id (1 row)" in refused(
         tmp_path, {"1.csv": [{**row, "resource_tags": {}}], "2.csv": [row]}
     )
 
