@@ -1,6 +1,7 @@
 """`ebbtide ledger`: what the nodes of a month cost, what alternatives would have cost, and who caused the cost.
 
-A committed month is read from its file: its recording is gone after 45 days, and it must not change.
+A committed month is read from its file: its recording is gone after 45 days, and it must not change. A bill is shown
+alone if Prometheus has no recording of its month.
 """
 
 from datetime import UTC, datetime
@@ -9,9 +10,10 @@ from typing import Annotated
 
 import typer
 
-from ebbtide.cli.cluster import Context, Kubeconfig, watching
 from ebbtide.cli.console import fail, finish
-from ebbtide.cli.options import JsonFile, PrometheusToken, PrometheusUrl, closed_month
+from ebbtide.cli.options import Context, JsonFile, Kubeconfig, PrometheusToken, PrometheusUrl, closed_month
+from ebbtide.operate.api import CannotOperate
+from ebbtide.operate.prometheus import prometheus_of
 from ebbtide.settings import StackInvalid, load_stack
 from ebbtide.settings.load import project_root
 from ebbtide.text.files import Unwritable, write_file
@@ -52,9 +54,10 @@ def ledger(
         raise typer.BadParameter(
             "expected STACK or --all; --report, --bill, --focus and --write with STACK; --focus with --bill"
         )
-    from ebbtide.lab.ledger.bill.bill import read_bill
     from ebbtide.lab.ledger.bill.difference import difference_of
     from ebbtide.lab.ledger.bill.focus import focus_text
+    from ebbtide.lab.ledger.bill.reading import read_bill
+    from ebbtide.lab.ledger.bill_alone import BillAlone
     from ebbtide.lab.ledger.build import ledger_of
     from ebbtide.lab.ledger.month import LedgerError, plain
     from ebbtide.lab.ledger.month_file import add_entry, committed, month_path
@@ -75,8 +78,20 @@ def ledger(
         if path.exists():
             found, _ = committed(path)
         else:
-            asking = watching(settings, prometheus, token_file, context, kubeconfig)
-            recording = read_month(asking, settings.customer, chosen)
+            try:
+                asking = prometheus_of(settings, prometheus, token_file, context, kubeconfig)
+                recording = read_month(asking, settings.customer, chosen)
+            except (CannotOperate, LedgerError) as missing:
+                if billed is None or (isinstance(missing, CannotOperate) and prometheus):
+                    raise
+                alone = BillAlone(settings=settings, bill=billed, why=str(missing))
+                if focus or write:
+                    option = "--focus" if focus else "--write"
+                    fail(f"{option}: wanted the month's recording in Prometheus, found: {missing}")
+                if report is not None:
+                    write_file(report, alone.as_page())
+                finish(json_file, {"schema": 1, **alone.as_json()}, alone.as_text())
+                return
             found = ledger_of(recording, settings, chosen, datetime.now(UTC))
         document = plain(found)
         difference = None if billed is None else difference_of(found, billed)
@@ -91,6 +106,8 @@ def ledger(
         if write:
             is_new = add_entry(path, {"ledger": document, **added}, datetime.now(UTC))
             typer.echo(f"{'written' if is_new else 'unchanged'}: {path}", err=True)
+    except CannotOperate as error:
+        fail(error, code=error.code)
     except (StackInvalid, LedgerError, Unwritable) as error:
         fail(error)
     finish(json_file, {"schema": 1, **document, **added}, as_text(view))

@@ -18,11 +18,13 @@ from ebbtide.vocabulary.windows import zone_of
 
 def render_page(view: LedgerView) -> str:
     ledger = view.ledger
+    incomplete = f" Incomplete: {ledger.incomplete}." if ledger.incomplete else ""
     return rendered(
         "ledger.html.j2",
         title=f"Ebbtide ledger: {ledger.customer}, {ledger.month.name}",
         verdict=headline(ledger),
-        ledger=ledger,
+        lead=f"{ledger.month.name} in {ledger.month.zone}, as {ledger.source} recorded it.{incomplete}",
+        month=ledger.month.name,
         tiles=_tiles(ledger),
         figure=_days(ledger) if ledger.paid else None,
         sheets=view.sheets,

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
 
-from ebbtide.lab.ledger.bill.bill import Bill
+from ebbtide.lab.ledger.bill.bill import Bill, LeftOut
 from ebbtide.lab.ledger.bill.difference import Difference
 from ebbtide.lab.ledger.month import SPOT, Ledger, NodeHours
-from ebbtide.text.counts import DASH, percent
+from ebbtide.text.counts import DASH, number_of, percent
 from ebbtide.text.money import dollars
 from ebbtide.text.sheet import DOLLARS, Cell, Column, Sheet, left, right
 from ebbtide.text.terminal import sheet_table
@@ -38,8 +38,8 @@ def view_of(ledger: Ledger, bill: Bill | None = None, difference: Difference | N
         "prices": [f"{kind}: {source}" for kind, source in ledger.prices.items()],
     }
     if bill is not None and difference is not None:
-        sheets |= {"bill": _bill(bill), "bill and ledger": _difference(difference)}
-        assumptions["bill"] = [*_bill_notes(bill)]
+        sheets |= {"bill": bill_sheet(bill), "bill and ledger": _difference(difference)}
+        assumptions["bill"] = [*bill_notes(bill)]
     return LedgerView(ledger=ledger, sheets=sheets, assumptions=assumptions)
 
 
@@ -136,15 +136,19 @@ def _caused(ledger: Ledger) -> Sheet:
     )
 
 
-def _bill(bill: Bill) -> Sheet:
-    lines = {
+def bill_sheet(bill: Bill) -> Sheet:
+    lines: dict[str, Cell] = {
         **bill.parts,
-        "all lines, amortised": sum(bill.parts.values()),
+        "all lines, amortised": bill.amortised_usd,
         **{f"apart: {charge.lower()}": usd for charge, usd in bill.apart.items()},
         **{f"without a customer's tag: {charge.lower()}": usd for charge, usd in bill.shared_usd.items()},
+        **({"other clusters of this customer": bill.elsewhere_usd} if bill.elsewhere_usd else {}),
+        **({"no region, of any cluster of this customer": bill.unplaced_usd} if bill.unplaced_usd else {}),
+        **{f"{number_of(rows.rows, 'row')} {what}": _amount(rows) for what, rows in bill.left_out.items()},
     }
+    before = "" if bill.has_discounts else " before negotiated discounts"
     return Sheet(
-        caption="Amortised cost. Taxes, credits and refunds are listed apart.",
+        caption=f"Amortised cost{before}. Taxes, credits and refunds are listed apart.",
         columns=[*_first("line of AWS' bill"), *right("dollars", unit=DOLLARS)],
         rows=[*lines.items()],
     )
@@ -159,10 +163,20 @@ def _difference(difference: Difference) -> Sheet:
     )
 
 
-def _bill_notes(bill: Bill) -> Iterator[str]:
+def _amount(rows: LeftOut) -> Cell:
+    return rows.amount if rows.currency == "USD" else f"{rows.amount:,.2f} {rows.currency}".rstrip()
+
+
+def bill_notes(bill: Bill) -> Iterator[str]:
     yield "Effective (amortised) cost. The bill's month is in UTC, the ledger's in the stack's time zone."
+    if not bill.has_discounts:
+        yield "Before negotiated discounts: the report has no net costs and no rows of discounts."
+    if bill.equal_rows:
+        yield f"{number_of(bill.equal_rows, 'equal row')} left out: each row counts once."
     if bill.accounts > 1:
-        yield f"Rows of {bill.accounts} accounts have this customer's tag."
+        yield f"Rows of {bill.accounts} accounts have this customer's tag, and no row names the cluster."
+    if bill.elsewhere_usd or bill.unplaced_usd:
+        yield "This customer has charges in other regions, clusters or accounts, which are in no line of this stack."
     if bill.shared_usd:
         yield "Rows without a customer's tag belong to the entire organisation and are in no line of this stack."
     if bill.utilisation is not None:

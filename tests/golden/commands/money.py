@@ -166,6 +166,15 @@ CASES: Mapping[str, Case] = {
         stage=_MONTH,
         written=["focus.csv"],
     ),
+    "ledger/bill-alone": Case(
+        lines=[
+            "ledger plain --month 2026-10 --bill cur.csv --report bill.html",
+            "ledger plain --month 2026-10 --bill cur.csv --write",
+        ],
+        json=["ledger plain --month 2026-10 --bill cur.csv --json -"],
+        files=_PROJECT,
+        stage=_MONTH,
+    ),
     "ledger/refused": Case(
         lines=[
             "ledger",

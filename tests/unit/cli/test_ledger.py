@@ -68,6 +68,71 @@ def test_a_bad_bill_is_one_message_without_the_account_in_its_name() -> None:
     assert (done.exit_code, done.output) == (1, f"…-cur.csv:1: {message}\n")
 
 
+NOWHERE = ["--prometheus", "http://127.0.0.1:1"]
+SEPTEMBER = ["acme", "--month", "2026-09", "--bill", "september.csv"]
+
+
+@pytest.fixture
+def september() -> None:
+    """A bill of a month that is in no file."""
+    write_csv(Path("september.csv"), known_month(DAY.replace(month=9)))
+
+
+@pytest.mark.usefixtures("september")
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        (NOWHERE, "Connection refused"),
+        ([], "acme has no Prometheus: wanted monitoring.prometheus in its file, or --prometheus URL"),
+    ],
+)
+def test_a_bill_without_prometheus_is_shown_with_what_is_missing(source: list[str], why: str) -> None:
+    done = ledger(*SEPTEMBER, *source, "--report", "bill.html", "--json", "bill.json")
+
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith("acme, 2026-09: AWS' bill is $40.02, amortised.\nNot shown: nodes by group and day, ")
+    document, page = json.loads(Path("bill.json").read_text()), Path("bill.html").read_text()
+    assert why in document["missing"]["why"]
+    assert sum(document["bill"]["parts"].values()) == pytest.approx(40.02)
+    assert document["bill"]["coverage"] == 0.5
+    assert document["nodes"] == {
+        "public on-demand prices": pytest.approx(24 * (0.80 + 0.80 + 0.17)),
+        "Savings Plans and reservations": pytest.approx(24 * (0.55 - 0.80)),
+        "negotiated discounts": 0.0,
+        "spot prices": pytest.approx(24 * (0.10 - 0.17)),
+    }
+    for text in (done.output, page):
+        assert "Savings Plans and reservations" in text
+        assert "Commitments cover 50" in text
+        assert not [secret for secret in SECRETS if secret in text]
+        assert why in " ".join(text.split())
+
+
+@pytest.mark.usefixtures("september")
+@pytest.mark.parametrize("option", [["--write"], ["--focus", "focus.csv"]])
+def test_what_needs_the_recording_is_refused_with_a_bill_alone(option: list[str]) -> None:
+    done = ledger(*SEPTEMBER, *NOWHERE, *option)
+
+    assert done.exit_code == 1
+    assert done.output.startswith(f"{option[0]}: wanted the month's recording in Prometheus, found: ")
+    assert "Connection refused" in done.output
+    assert not Path("focus.csv").exists()
+
+
+@pytest.mark.usefixtures("september")
+def test_an_address_that_is_none_is_refused_also_with_a_bill() -> None:
+    done = ledger(*SEPTEMBER, "--prometheus", "nonsense")
+
+    assert done.exit_code != 0
+    assert "--prometheus" in done.output
+
+
+def test_without_a_bill_prometheus_is_needed() -> None:
+    done = ledger("acme", "--month", "2026-09", *NOWHERE)
+
+    assert (done.exit_code, "Connection refused" in done.output) == (1, True)
+
+
 def test_all_committed_months_are_one_table() -> None:
     done = ledger("--all", "--json", "-")
 

@@ -2,7 +2,8 @@
 
 For each instance type and capacity type, bill - ledger is the sum of: reductions of the public price by commitments and
 discounts; price difference times the bill's hours; difference of hours times the ledger's price.
-The bill has no lines for the ledger's boots, gaps and assumed plan, so each of them is a cause.
+The bill has no lines for the ledger's boots, gaps and assumed plan, so each of them is a cause. Without a ledger, the
+bill's own public prices take its place.
 """
 
 from collections import defaultdict
@@ -25,12 +26,17 @@ class Difference:
     causes: Mapping[str, tuple[float, float]]
 
 
+def reductions_of(bill: Bill) -> Mapping[str, float]:
+    """Return what makes the bill's nodes cheaper than their public on-demand prices; the key "" has these prices."""
+    sums: defaultdict[str, float] = defaultdict(float)
+    for key, amounts in _nodes(bill).items():
+        sums[""] += amounts.listed
+        sums[_reduction(key)] += amounts.effective - amounts.listed
+    return sums
+
+
 def difference_of(ledger: Ledger, bill: Bill) -> Difference:
-    nodes = {
-        key: amounts
-        for key, amounts in bill.lines.items()
-        if key.part is Part.NODES and key.charge in (Charge.USAGE, Charge.PURCHASE)
-    }
+    nodes = _nodes(bill)
     total = sum(amounts.effective for amounts in nodes.values())
     sums: defaultdict[str, float] = defaultdict(float)
     for name, usd in _causes(ledger, nodes):
@@ -42,6 +48,20 @@ def difference_of(ledger: Ledger, bill: Bill) -> Difference:
         high_usd=total - ledger.low_usd,
         causes={name: usd for name, usd in causes.items() if max(map(abs, usd)) >= _CENT},
     )
+
+
+def _nodes(bill: Bill) -> Mapping[BillKey, BilledAmounts]:
+    return {
+        key: amounts
+        for key, amounts in bill.lines.items()
+        if key.part is Part.NODES and key.charge in (Charge.USAGE, Charge.PURCHASE)
+    }
+
+
+def _reduction(key: BillKey) -> str:
+    if key.capacity_type == SPOT:
+        return "spot prices"
+    return "Savings Plans and reservations" if key.pricing is Pricing.COMMITTED else "negotiated discounts"
 
 
 def _causes(ledger: Ledger, nodes: Mapping[BillKey, BilledAmounts]) -> Iterator[tuple[str, float]]:
@@ -63,11 +83,9 @@ def _causes(ledger: Ledger, nodes: Mapping[BillKey, BilledAmounts]) -> Iterator[
         billed[kind] += amounts.quantity
         at_ledger = usd / hours * amounts.quantity
         if key.capacity_type == SPOT:
-            yield "spot prices", amounts.effective - at_ledger
+            yield _reduction(key), amounts.effective - at_ledger
             continue
-        committed = key.pricing is Pricing.COMMITTED
-        off = amounts.effective - amounts.listed
-        yield ("Savings Plans and reservations" if committed else "negotiated discounts"), off
+        yield _reduction(key), amounts.effective - amounts.listed
         yield "the bill's public prices against the ledger's", amounts.listed - at_ledger
     for kind, (hours, usd) in recorded.items():
         yield "hours that one of them lacks", usd / hours * (billed[kind] - hours) if hours else -usd

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from ebbtide.lab.ledger.bill.report import BadRow, LineItem
+from ebbtide.lab.ledger.bill.report import LineItem, Uncharged
 
 
 class Part(StrEnum):
@@ -62,7 +62,13 @@ _USAGE = (  # in this order: traffic of a load balancer or gateway is traffic
     (re.compile(r"(?:^|-)(?:BoxUsage|SpotUsage|DedicatedUsage)(?::|$)"), Part.NODES),
     (re.compile(r"(?:^|-)EBS:"), Part.VOLUMES),
 )
-_COMMITMENTS = {"SavingsPlanRecurringFee", "SavingsPlanUpfrontFee", "RIFee"}
+_ONE_AT_A_TIME = re.compile(
+    r"(?:^|-)(?:(?:BoxUsage|SpotUsage|DedicatedUsage)(?::|$)|AmazonEKS-Hours:perCluster$|LoadBalancerUsage$)"
+)
+"""Usage of which a resource has at most one hour in an hour; endpoints and gateways are counted in each zone."""
+COMMITMENTS = {"SavingsPlanRecurringFee", "SavingsPlanUpfrontFee", "RIFee"}
+_CURRENCY = "USD"
+_NAME = re.compile(r"[A-Za-z]{1,40}")
 _TYPE = re.compile(r"[a-z][a-z0-9-]*\.[a-z0-9-]+")
 
 
@@ -91,7 +97,7 @@ Charged: TypeAlias = tuple[Charge, Pricing, BilledAmounts]
 
 
 def part_of(row: LineItem) -> Part:
-    if row.line_item_line_item_type in _COMMITMENTS:
+    if row.line_item_line_item_type in COMMITMENTS:
         return Part.PLANS
     for pattern, part in _USAGE:
         if pattern.search(row.line_item_usage_type):
@@ -110,11 +116,21 @@ def is_spot(row: LineItem) -> bool:
     return "SpotUsage" in row.line_item_usage_type
 
 
+def lasts_an_hour(row: LineItem) -> bool:
+    """Return True for hours of which one resource has no more than one in an hour, such as those of an instance."""
+    return (
+        row.pricing_unit.lower() in ("hrs", "hours", "") and _ONE_AT_A_TIME.search(row.line_item_usage_type) is not None
+    )
+
+
 def charges_of(row: LineItem) -> tuple[Charged, ...]:
     """Return the charges of one row: none for a negation, two for a fee whose commitment was not fully used.
 
-    Raises `BadRow`.
+    Raises `BadRow`; `Uncharged` for an unknown type and for another currency.
     """
+    if (currency := row.line_item_currency_code) != _CURRENCY:
+        fault = f"line_item_currency_code: wanted {_CURRENCY}, found another currency"
+        raise Uncharged(fault, f"in currency{_word(currency)}", currency if _word(currency) else "")
     unblended = row.first("line_item_unblended_cost")
     net = row.first("line_item_net_unblended_cost", "line_item_unblended_cost")
     listed = row.first("pricing_public_on_demand_cost")
@@ -150,7 +166,13 @@ def charges_of(row: LineItem) -> tuple[Charged, ...]:
             charge = Charge.DISCOUNT if row.line_item_net_unblended_cost is None else Charge.ADJUSTMENT
             return ((charge, Pricing.STANDARD, same),)
         case _:
-            raise BadRow("line_item_line_item_type: wanted a type of CUR 2.0, found another (for example Usage)")
+            fault = "line_item_line_item_type: wanted a type of CUR 2.0, found another (for example Usage)"
+            raise Uncharged(fault, f"of unknown type{_word(row.line_item_line_item_type)}", _CURRENCY)
+
+
+def _word(name: str) -> str:
+    """Return a name of a type or a currency with a blank before it; nothing for other text, which may name people."""
+    return f" {name}" if _NAME.fullmatch(name) else ""
 
 
 def _fee(billed: float, unused: float) -> tuple[Charged, ...]:

@@ -6,7 +6,8 @@ Source: AWS Data Exports User Guide, "Cost and Usage Report (CUR) 2.0".
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -43,6 +44,14 @@ class BadRow(Exception):
     """A row cannot be charged; the message has no text of the report."""
 
 
+class Uncharged(BadRow):
+    """The row has an unknown type, or another currency than dollars. `what`: words for a line of the bill."""
+
+    def __init__(self, fault: str, what: str, currency: str) -> None:
+        super().__init__(fault)
+        self.what, self.currency = what, currency
+
+
 class LineItem(BaseModel):
     """The columns that a bill needs. Those with a default may be missing; None: no value."""
 
@@ -59,10 +68,14 @@ class LineItem(BaseModel):
     line_item_usage_type: str
     pricing_public_on_demand_cost: Number
     resource_tags: Pairs
+    identity_line_item_id: str = ""
+    line_item_availability_zone: str = ""
     line_item_net_unblended_cost: Number = None
+    line_item_operation: str = ""
     pricing_unit: str = ""
     product: Pairs = {}
     product_instance_type: str = ""
+    product_region_code: str = ""
     reservation_effective_cost: Number = None
     reservation_net_effective_cost: Number = None
     reservation_net_unused_amortized_upfront_fee_for_billing_period: Number = None
@@ -82,47 +95,70 @@ class LineItem(BaseModel):
         return next((value for column in columns if (value := getattr(self, column)) is not None), 0.0)
 
 
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The place of a row: the number and the name of its file, and its number there."""
+
+    file: int
+    name: str
+    row: int
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.row}"
+
+
+@dataclass(slots=True)
 class Faults:
     """Faults of rows: each kind once, with its first row and the number of rows."""
 
-    def __init__(self) -> None:
-        self._rows: dict[str, tuple[str, int]] = {}
+    rows: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
 
     def note(self, where: str, fault: str) -> None:
-        first, rows = self._rows.get(fault, (where, 0))
-        self._rows[fault] = first, rows + 1
+        first, rows = self.rows.get(fault, (where, 0))
+        self.rows[fault] = first, rows + 1
 
-    def refuse(self) -> None:
-        """Raise `LedgerError` with all faults, if there are any."""
-        if self._rows:
-            raise LedgerError(
-                "\n".join(
-                    f"{first}: {fault}" + (f" (and {number_of(rows - 1, 'more row')})" if rows > 1 else "")
-                    for fault, (first, rows) in self._rows.items()
-                )
-            )
+    def include(self, other: "Faults") -> None:
+        for fault, (where, rows) in other.rows.items():
+            first, before = self.rows.get(fault, (where, 0))
+            self.rows[fault] = first, rows + before
+
+    def refuse(self, of_files: str = "") -> None:
+        """Raise `LedgerError` with all faults, if there are any; `of_files`: a fault of entire files."""
+        of_rows = [
+            f"{first}: {fault}" + (f" (and {number_of(rows - 1, 'more row')})" if rows > 1 else "")
+            for fault, (first, rows) in self.rows.items()
+        ]
+        if faults := [*sorted(of_rows), *filter(None, [of_files])]:
+            raise LedgerError("\n".join(faults))
 
 
-def read_rows(files: Sequence[Path], faults: Faults) -> Iterator[tuple[str, LineItem]]:
-    """Yield the place and the values of each sound line item. Raises `LedgerError` for a file of another kind."""
-    for path in _files(files):
-        name = shown(path)
+def read_rows(files: Sequence[Path], faults: Faults) -> Iterator[tuple[Where, LineItem]]:
+    """Yield the place and the values of each sound row. Raises `LedgerError` for a file of another kind.
+
+    Empty files are skipped: Data Exports writes empty data over chunks that a smaller delivery no longer has.
+    """
+    for file_number, (path, name) in enumerate(_files(files).items()):
         try:
             with opened(path) as file:
+                if not any(file.header):
+                    continue
                 missing = [
                     column
-                    for column, field in LineItem.model_fields.items()
-                    if field.is_required() and column not in file.header
+                    for column, info in LineItem.model_fields.items()
+                    if info.is_required() and column not in file.header
                 ]
                 if missing:
                     wanted = f"{_CUR} with INCLUDE_RESOURCES (table COST_AND_USAGE_REPORT)"
-                    raise LedgerError(f"{name}:1: no column {', '.join(missing)}: wanted {wanted}")
+                    raise LedgerError(f"{name}:1: no column {', '.join(missing)}: wanted {wanted}{_kind(file.header)}")
                 columns = [column for column in LineItem.model_fields if column in file.header]
                 for number, cells in file.rows(
                     columns, lambda row, fault, name=name: faults.note(f"{name}:{row}", fault)
                 ):
                     try:
-                        yield f"{name}:{number}", LineItem.model_validate(dict(zip(columns, cells, strict=True)))
+                        yield (
+                            Where(file_number, name, number),
+                            LineItem.model_validate(dict(zip(columns, cells, strict=True))),
+                        )
                     except ValidationError as invalid:
                         for column in dict.fromkeys(str(error["loc"][0]) for error in invalid.errors()):
                             faults.note(f"{name}:{number}", _fault(column))
@@ -132,22 +168,34 @@ def read_rows(files: Sequence[Path], faults: Faults) -> Iterator[tuple[str, Line
             raise LedgerError(f"{name}: {error}") from None
 
 
+def _kind(header: Sequence[str]) -> str:
+    """Return words for a table that has a report's content under other names of columns."""
+    if any("/" in column for column in header):
+        return ", found columns of the legacy Cost and Usage Report"
+    if any(column.startswith("resource_tags_") for column in header):
+        return ", found tags in separate columns"
+    return ""
+
+
 def _fault(column: str) -> str:
-    field = LineItem.model_fields[column]
-    return f"{column}: wanted {field.description}, found other text (for example {(field.examples or [''])[0]})"
+    info = LineItem.model_fields[column]
+    return f"{column}: wanted {info.description}, found other text (for example {(info.examples or [''])[0]})"
 
 
 def shown(path: Path) -> str:
-    """Return a file's name for messages, without identifiers: exports may be named after an account."""
-    return _IDENTIFIER.sub("…", path.name)
+    """Return a path for messages, without identifiers: exports may be named after an account."""
+    return _IDENTIFIER.sub("…", path.as_posix())
 
 
-def _files(given: Sequence[Path]) -> Iterable[Path]:
-    """Return each file once, and the files in folders: an export has several files a month."""
-    files: dict[Path, Path] = {}
+def _files(given: Sequence[Path]) -> Mapping[Path, str]:
+    """Return each file once with its name for messages, in a folder from there on: deliveries differ in folders."""
+    files: dict[Path, str] = {}
     for path in given:
         inside = sorted(file for file in path.rglob("*") if file.name.endswith(_SUFFIXES)) if path.is_dir() else [path]
         if not inside:
-            raise LedgerError(f"{shown(path)}: wanted files of {_CUR}, found none ({', '.join(_SUFFIXES)})")
-        files |= {file.resolve(): file for file in inside}
-    return files.values()
+            raise LedgerError(f"{shown(Path(path.name))}: wanted files of {_CUR}, found none ({', '.join(_SUFFIXES)})")
+        top = path if path.is_dir() else path.parent
+        for file in inside:
+            name = shown(file.relative_to(top))
+            files.setdefault(file.resolve(), name if name not in files.values() else shown(file))
+    return files

@@ -1,20 +1,20 @@
 """A bill: its lines, what is apart, the same in each format, and what it refuses."""
 
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ebbtide.lab.ledger.bill.bill import Bill, read_bill
+from ebbtide.lab.ledger.bill.bill import Bill
 from ebbtide.lab.ledger.bill.lines import Charge, Part
+from ebbtide.lab.ledger.bill.reading import read_bill
 from ebbtide.lab.ledger.month import LedgerError, Month, plain
 from ebbtide.provisioning_labels import NodeKind
 from tests.builders.cur import (
     ACCOUNT,
     COLUMNS,
-    SECOND_ACCOUNT,
     SECRETS,
     Cells,
     apart,
@@ -135,12 +135,6 @@ def test_a_negotiated_discount_counts_once(tmp_path: Path, net: Any, usd: float)
     assert sum(bill.parts.values()) + sum(bill.apart.values()) == pytest.approx(usd)
 
 
-def test_two_accounts_of_one_customer_are_named_by_their_number(tmp_path: Path) -> None:
-    bill = bill_of(tmp_path, node(HOUR, 0.8), node(HOUR, 0.8, line_item_usage_account_id=SECOND_ACCOUNT))
-
-    assert bill.accounts == 2
-
-
 def test_more_columns_and_other_rows_do_no_harm(tmp_path: Path) -> None:
     rows = [dict(row, capacity_reservation_capacity_reservation_arn="arn:x") for row in known_month()]
     columns = ("capacity_reservation_capacity_reservation_arn", *reversed(COLUMNS))
@@ -169,10 +163,14 @@ def test_a_report_without_resource_ids_is_one_message(tmp_path: Path) -> None:
 
 
 def test_another_table_names_the_columns_that_it_lacks(tmp_path: Path) -> None:
-    [message] = refusal(tmp_path, columns=("lineItem/UsageStartDate", "resourceTags/user:Grace Hopper"))
+    columns = [name for name in COLUMNS if name != "resource_tags"]
+    [legacy] = refusal(tmp_path, columns=("lineItem/UsageStartDate", "resourceTags/user:Grace Hopper"))
+    [athena] = refusal(tmp_path, columns=(*columns, "resource_tags_user_ebbtide_dev_customer"))
 
-    assert message.startswith("cur.csv:1: no column bill_billing_period_start_date, line_item_currency_code, ")
-    assert message.endswith("wanted CUR 2.0 of Data Exports with INCLUDE_RESOURCES (table COST_AND_USAGE_REPORT)")
+    wanted = "wanted CUR 2.0 of Data Exports with INCLUDE_RESOURCES (table COST_AND_USAGE_REPORT), found "
+    assert legacy.startswith("cur.csv:1: no column bill_billing_period_start_date, line_item_currency_code, ")
+    assert legacy.endswith(f"{wanted}columns of the legacy Cost and Usage Report")
+    assert athena == f"cur.csv:1: no column resource_tags: {wanted}tags in separate columns"
 
 
 @pytest.mark.parametrize(
@@ -250,15 +248,6 @@ def test_a_bill_keeps_no_text_of_the_report(tmp_path: Path) -> None:
     bill = bill_of(tmp_path, *known_month(), odd, group, line(HOUR), fee(HOUR, 1.0, 0.5))
 
     assert not [secret for secret in SECRETS if secret in repr(bill)]
-
-
-def test_a_file_beside_its_copy_is_refused(tmp_path: Path) -> None:
-    rows = [node(datetime(2026, 11, 1, tzinfo=UTC) + timedelta(hours=hour), 0.8) for hour in range(720)]
-    bill_of(tmp_path, *rows)
-    write_csv(tmp_path / "cur.csv.gz", rows)
-
-    with pytest.raises(LedgerError, match="a node has more hours than the month"):
-        read_bill([tmp_path], SETTINGS, MONTH)
 
 
 def test_a_bill_whose_rows_charge_nothing_is_refused(tmp_path: Path) -> None:

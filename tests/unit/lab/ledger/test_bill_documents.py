@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.lab.ledger.bill.bill import read_bill
 from ebbtide.lab.ledger.bill.difference import Difference, difference_of
 from ebbtide.lab.ledger.bill.focus import focus_text
+from ebbtide.lab.ledger.bill.reading import read_bill
 from ebbtide.lab.ledger.month import Alternative, CostShare, Gap, Ledger, LedgerError, NodeHours, plain
 from ebbtide.lab.ledger.month_file import add_entry, committed, month_path, read_entries
 from ebbtide.lab.ledger.overview import overview
@@ -127,11 +127,12 @@ def test_causes_add_up_to_the_difference(tmp_path_factory: pytest.TempPathFactor
             data.draw(AMOUNTS),
             kind=kind,
             usage="SpotUsage" if kept == "spot" else "BoxUsage",
-            line_item_usage_amount=data.draw(AMOUNTS),
+            line_item_usage_amount=data.draw(st.floats(0.01, 1)),
+            line_item_resource_id=f"i-{number:017x}",
             pricing_public_on_demand_cost=data.draw(AMOUNTS),
         )
-        for hour, kind, kept in data.draw(
-            st.lists(st.tuples(st.integers(0, 719), kinds, capacity), min_size=1, max_size=4)
+        for number, (hour, kind, kept) in enumerate(
+            data.draw(st.lists(st.tuples(st.integers(0, 719), kinds, capacity), min_size=1, max_size=4))
         )
     ]
     ledger = ledger_with(*rows, gaps=LEDGER.gaps, plan_usd=data.draw(AMOUNTS))

@@ -1,0 +1,87 @@
+"""A bill without a ledger: what AWS' report shows by itself, when Prometheus has no recording of the month."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Group, RenderableType
+
+from ebbtide.lab.ledger.bill.bill import Bill
+from ebbtide.lab.ledger.bill.difference import reductions_of
+from ebbtide.lab.ledger.month import plain
+from ebbtide.lab.ledger.sheets import bill_notes, bill_sheet
+from ebbtide.lab.report.pages.page import Tile
+from ebbtide.lab.report.pages.template import rendered
+from ebbtide.settings.model import StackSettings
+from ebbtide.text.counts import percent
+from ebbtide.text.money import dollars
+from ebbtide.text.sheet import DOLLARS, Sheet, left, right
+from ebbtide.text.terminal import sheet_table
+
+_MISSING = ("nodes by group and day", "what was saved", "who caused the cost", "the bill beside the ledger")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BillAlone:
+    settings: StackSettings
+    bill: Bill
+    why: str  # why there is no recording
+
+    @property
+    def headline(self) -> str:
+        billed = dollars(self.bill.amortised_usd)
+        return f"{self.settings.customer}, {self.bill.month.name}: AWS' bill is {billed}, amortised"
+
+    @property
+    def missing(self) -> str:
+        return f"Not shown: {', '.join(_MISSING)}. They need the month's recording in Prometheus: {self.why}"
+
+    @property
+    def sheets(self) -> Mapping[str, Sheet]:
+        return {"bill": bill_sheet(self.bill), "nodes": _nodes(self.bill)}
+
+    def as_text(self) -> RenderableType:
+        tables = (part for sheet in self.sheets.values() for part in ("", sheet_table(sheet)))
+        notes = [f"- bill: {sentence}" for sentence in bill_notes(self.bill)]
+        return Group(f"{self.headline}.", self.missing, *tables, "", "Assumed:", *notes)
+
+    def as_page(self) -> str:
+        month = self.bill.month
+        return rendered(
+            "ledger.html.j2",
+            title=f"Ebbtide bill: {self.settings.customer}, {month.name}",
+            verdict=self.headline,
+            lead=self.missing,
+            tiles=[*self._tiles()],
+            figure=None,
+            sheets=self.sheets,
+            assumptions={"bill": [*bill_notes(self.bill)]},
+        )
+
+    def as_json(self) -> Mapping[str, Any]:
+        return {
+            "stack": self.settings.stack,
+            "customer": self.settings.customer,
+            "region": self.settings.region,
+            "bill": plain(self.bill),
+            "nodes": {name or _LISTED: round(usd, 4) for name, usd in reductions_of(self.bill).items()},
+            "missing": {"figures": [*_MISSING], "why": self.why},
+        }
+
+    def _tiles(self) -> Iterator[Tile]:
+        yield Tile(dollars(self.bill.amortised_usd), "billed", "all lines of this stack, amortised")
+        if self.bill.coverage is not None:
+            yield Tile(percent(self.bill.coverage), "covered", "by commitments: nodes at public prices, spot excluded")
+
+
+_LISTED = "public on-demand prices"
+
+
+def _nodes(bill: Bill) -> Sheet:
+    sums = reductions_of(bill)
+    return Sheet(
+        caption="From the report's public on-demand prices to what the nodes cost.",
+        columns=[*left("cause", fold=True), *right("dollars", unit=DOLLARS)],
+        rows=[(name or _LISTED, usd) for name, usd in sums.items() if not name or abs(usd) >= 0.005],
+        total=("the bill's nodes", sum(sums.values())),
+    )
