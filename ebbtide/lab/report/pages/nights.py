@@ -95,18 +95,19 @@ def groups_sheet(nights: NightReplay) -> Sheet:
         caption=f"Nodes over {several(nights.replay.days, 'day')}, by group",
         columns=[
             *left("nodes of"),
-            *right("nodes", "fewest at night", "hours fewer", "node-hours without", "node-hours saved"),
-            *right("saved", unit=DOLLARS),
+            *right("nodes", "at night"),
+            *right("saved", unit=DOLLARS),  # a telephone shows it without scrolling
+            *right("hours fewer", "node-hours", "node-hours saved"),
         ],
         rows=[
             (
                 group.name,
                 group.nodes,
                 group.at_night,
+                _saved_usd([group]),
                 group.hours_fewer,
                 group.node_hours_without,
                 _plain(group.node_hours_without - group.node_hours),
-                _saved_usd([group]),
             )
             for group in groups
         ],
@@ -114,10 +115,10 @@ def groups_sheet(nights: NightReplay) -> Sheet:
             "total",
             sum(group.nodes for group in groups),
             sum(group.at_night for group in groups),
+            _saved_usd(groups),
             "",
             sum(group.node_hours_without for group in groups),
             _plain(_saved(nights)),
-            _saved_usd(groups),
         ),
     )
 
@@ -130,7 +131,10 @@ def _plain(hours: float) -> float:
 def notes(nights: NightReplay) -> Iterator[str]:
     """Yield what the table leaves open: its terms, why nodes stay, and missing prices."""
     replay, result = nights.replay, nights.result
-    yield "Hours fewer: fewer nodes run than without Ebbtide, where pods neither sleep nor move."
+    yield (
+        "Nodes, node-hours: without Ebbtide, where pods neither sleep nor move. At night: the fewest outside business "
+        "hours. Hours fewer: fewer nodes run than without Ebbtide."
+    )
     for name, needed in nights.too_many.items():
         yield f"The pods need {needed} nodes of {name}, more than its max: some never run, with Ebbtide or without."
     yield (
