@@ -32,8 +32,7 @@ class PackedTable:
     """
 
     def __init__(self) -> None:
-        self._keys = array("Q", bytes(8 * 1024))
-        self._values = array("Q", bytes(8 * 1024))
+        self._keys, self._values = _zeros(1024), _zeros(1024)
         self._used = 0
 
     def value(self, slot: int) -> int:
@@ -62,11 +61,15 @@ class PackedTable:
 
     def _grow(self) -> None:
         keys, values = self._keys, self._values
-        self._keys, self._values = (array("Q", bytes(16 * len(keys))) for _ in range(2))
+        self._keys, self._values = _zeros(2 * len(keys)), _zeros(2 * len(keys))
         for key, value in zip(keys, values, strict=True):
             if key:
                 slot = self._find(key)
                 self._keys[slot], self._values[slot] = key, value
+
+
+def _zeros(number: int) -> "array[int]":
+    return array("Q", (0,)) * number
 
 
 class Sighting(Enum):
