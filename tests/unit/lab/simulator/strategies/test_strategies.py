@@ -180,12 +180,10 @@ def test_the_modelled_autoscaler_is_told_what_the_product_tells_it() -> None:
     assert not {"scale-down-unneeded-time", "scale-down-utilization-threshold"} & set(flags)
 
 
-@pytest.mark.parametrize(
-    ("kind", "gpus"), [*((kind, kind is NodeKind.GPU) for kind in NodeKind), (NodeKind.SPOT, True)]
-)
-def test_each_modelled_group_has_the_options_of_its_tags(kind: NodeKind, gpus: bool) -> None:
-    options = group_options(kind, gpus=gpus)
-    types = ("g5.2xlarge" if gpus else "m7i.xlarge",)
+@pytest.mark.parametrize("kind", list(NodeKind))
+def test_each_modelled_group_has_the_options_of_its_tags(kind: NodeKind) -> None:
+    options = group_options(kind, gpus=kind is NodeKind.GPU)
+    types = ("g5.2xlarge" if kind is NodeKind.GPU else "m7i.xlarge",)
     group = NodeGroupSettings(kind=kind, instance_types=types, min=1, max=2)
     stack = a_stack().model_copy(update={"node_groups": {"it": group}})
 
@@ -195,8 +193,17 @@ def test_each_modelled_group_has_the_options_of_its_tags(kind: NodeKind, gpus: b
     unneeded, threshold = modelled.scale_down_unneeded_s, modelled.utilization_threshold
     assert unneeded == (seconds(tagged[0]) if tagged[0] else None)
     assert threshold == (float(tagged[1]) if tagged[1] else None)
-    if gpus:
+    if kind is NodeKind.GPU:
         assert options["scaledowngpuutilizationthreshold"] == tagged[1]
+
+
+def test_a_modelled_spot_group_with_gpus_waits_as_long_as_its_tags_say() -> None:
+    group = NodeGroupSettings(kind=NodeKind.SPOT, instance_types=("g5.2xlarge",), max=2)
+    stack = a_stack().model_copy(update={"node_groups": {"it": group}})
+
+    [modelled] = cluster_plan(stack, Strategy.FIXED_FLEXIBLE).groups
+
+    assert modelled.scale_down_unneeded_s == seconds(group_options(group.kind, gpus=True)["scaledownunneededtime"])
 
 
 def test_who_runs_keda_with_its_defaults_sets_no_tags_either() -> None:
