@@ -131,7 +131,9 @@ def _head(rows: Sequence[Row], command: str) -> Iterator[str]:
     dates = " and ".join(sorted({row["price_date"] for row in rows}))
     yield "# Results on spot nodes"
     yield ""
-    yield f"Written by `{command}`; typical spot prices and bands of {dates}."
+    (days,) = {row["case"]["days"] for row in rows}
+    shown = f" Replayed: the first {days} days of each trace." if days else ""
+    yield f"Written by `{command}`; typical spot prices and bands of {dates}.{shown}"
     yield ""
     yield (
         "Each trace is replayed on the stack that `ebbtide simulate --describe TRACE --suggest FILE` suggests for it: "
@@ -253,13 +255,13 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--page", type=Path, help="write this Markdown page")
     chosen = parser.parse_args(arguments)
     place = folder_of(chosen.out, "benchmarks.spot")
-    cases = cases_of(chosen.traces, chosen.days)
-    rows = documents_of(played, {place / f"{case.name}.json": (case,) for case in cases}, chosen.processes)
     by_file = spot_file.cases_of(
-        [trace for trace in chosen.traces if trace in spot_file.DAYS], chosen.days, chosen.seeds
+        [name for name in chosen.traces if name in spot_file.TRACES], chosen.days, chosen.seeds
     )
     of_file = {place / f"file_{case.name}.json": (case,) for case in by_file}
     file_rows = documents_of(spot_file.played, of_file, chosen.processes)
+    cases = cases_of(chosen.traces, chosen.days)
+    rows = documents_of(played, {place / f"{case.name}.json": (case,) for case in cases}, chosen.processes)
     if chosen.page is not None:
         write_file(chosen.page, page(rows, file_rows, " ".join(["python -m benchmarks.spot", *arguments])))
 

@@ -9,6 +9,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from typing import Any
 
 from benchmarks.spot_stack import on_spot, stack_of, text_for
@@ -30,8 +31,8 @@ from ebbtide.lab.simulator.world.spot_capacity import (
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings import StackSettings
 
-DAYS: Mapping[str, int | None] = {"openb2023-a": None, "itp2021-a": 7}
-"""The traces, and the days that are replayed; None: all."""
+TRACES = ("openb2023-a", "itp2021-a")
+"""The traces with jobs for GPUs."""
 SEEDS = 5
 Row = Mapping[str, Any]
 
@@ -54,22 +55,12 @@ class FileCase:
 
 
 def cases_of(traces: Sequence[str], days: int | None, seeds: int) -> Iterator[FileCase]:
-    for trace in traces:
-        for seed in range(seeds):
-            limit = min((most for most in (days, DAYS[trace]) if most is not None), default=None)
-            yield FileCase(trace=trace, seed=seed, days=limit)
-            for shapes in (1, 2):
-                for shortages in (False, True):
-                    for rate, missed in ((1, 0.0), (1, 1.0), (20, 0.0), (20, 1.0)):
-                        yield FileCase(
-                            trace=trace,
-                            seed=seed,
-                            shapes=shapes,
-                            rate=rate,
-                            missed=missed,
-                            shortages=shortages,
-                            days=limit,
-                        )
+    for seed, trace in product(range(seeds), traces):
+        yield FileCase(trace=trace, seed=seed, days=days)
+        for shapes, shortages, (rate, missed) in product((1, 2), (False, True), ((1, 0.0), (20, 0.0), (20, 1.0))):
+            yield FileCase(
+                trace=trace, seed=seed, shapes=shapes, rate=rate, missed=missed, shortages=shortages, days=days
+            )
 
 
 def played(case: FileCase) -> dict[str, Any]:
@@ -77,7 +68,7 @@ def played(case: FileCase) -> dict[str, Any]:
     text = text_for(trace)
     stack = stack_of(on_spot(text, shapes=case.shapes) if case.shapes else text)
     options = ReplayOptions(
-        days=case.days,
+        days=None if case.days is None else min(case.days, trace.days),
         seed=case.seed,
         failures=Failures(spot_interruptions=case.rate, missed_notices=case.missed),
         spot_capacity=SyntheticCapacity() if case.shortages else None,
@@ -149,8 +140,7 @@ def section(rows: Sequence[Row]) -> Iterator[str]:
 
 def _table(trace: str, rows: Sequence[Row]) -> Iterator[str]:
     today = {row["case"]["seed"]: row for row in rows if not row["case"]["shapes"]}
-    days = rows[0]["case"]["days"]
-    yield f"### {trace}{f', first {days} days' if days else ''}"
+    yield f"### {trace}"
     yield ""
     usd, completion = _range(today.values(), "usd", _dollars), _range(today.values(), "completion_p95_s", _hours)
     yield f"Today: {usd} dollars, p95 completion {completion}, {_range(today.values(), 'done', _count)} jobs done."

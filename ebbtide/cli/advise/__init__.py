@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Group
 
 from ebbtide.cli.advise import services
 from ebbtide.cli.advise.sizes import sizes
@@ -40,6 +41,7 @@ from ebbtide.lab.simulator.strategies.table import other_provisioner
 from ebbtide.lab.simulator.trace.queues import BY_FIT, served_by_none
 from ebbtide.lab.simulator.trace.traces import Reading, Trace, TraceError
 from ebbtide.settings import StackSettings
+from ebbtide.text.records import plain_values
 
 command = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 command.add_typer(services.command)
@@ -81,8 +83,9 @@ def savings(
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Estimate the Savings Plan that pays off for the stack's nodes. Ebbtide buys nothing."""
+    """Estimate the Savings Plan that pays off for the stack's nodes, and what spot nodes save GPU pools."""
     from ebbtide.lab.advice.savings.advice import savings_advice
+    from ebbtide.lab.advice.savings.spot_pools import spot_offer
     from ebbtide.lab.advice.savings.text import as_json, as_text
     from ebbtide.lab.advice.savings.usage import read_usage, usage_of
     from ebbtide.lab.ledger.build import usage_of_month
@@ -95,6 +98,7 @@ def savings(
         raise typer.BadParameter("--queues and --where are for a trace (for example --trace openb2023-a)")
     reading = trace_reading(columns, since, days, timezone, queues, where)
     settings = stack_on_eks(stack, "Savings Plans are for instances of AWS")
+    offer = None
     try:
         if usage is not None:
             usage_hours = read_usage(usage, settings)
@@ -110,12 +114,18 @@ def savings(
                 strategies=(Strategy.FIXED_FLEXIBLE, *((other,) if other else ())),
             )
             jobs = read_with_bar(str(trace), reading, [settings])
-            usage_hours = usage_of(replay_with_bars(settings, jobs, options), settings)
+            replayed = replay_with_bars(settings, jobs, options)
+            usage_hours = usage_of(replayed, settings)
+            offer = spot_offer(settings, jobs, options, replayed)
             _say_where_jobs_go(jobs, settings)
         advice = savings_advice(settings, usage_hours, beyond_floor=beyond_floor)
     except (LedgerError, TraceError) as error:
         fail(error)
-    finish(json_file, as_json(advice), as_text(advice))
+    document, shown = as_json(advice), as_text(advice)
+    if offer is not None:
+        document["on_spot"] = plain_values(offer)
+        shown = Group(shown, "", *offer.sentences())
+    finish(json_file, document, shown)
 
 
 def _say_where_jobs_go(jobs: Trace, settings: StackSettings) -> None:
