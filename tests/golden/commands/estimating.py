@@ -202,11 +202,14 @@ CASES: Mapping[str, Case] = {
             "simulate gpus --trace gpus.csv --spot-capacity synthetic --strategy fixed-flexible",
             "simulate gpus --trace gpus.csv --spot-capacity torn.csv",
             "simulate gpus --trace gpus.csv --spot-capacity none.csv",
-            "advise savings gpus --trace gpus.csv",
+            "advise savings saved --trace gpus.csv",
         ],
         json=["simulate gpus --trace gpus.csv --spot-capacity capacity.csv --strategy fixed-flexible --json -"],
         files={
             "stacks/Pulumi.gpus.yaml": _GPUS,
+            "stacks/Pulumi.saved.yaml": _GPUS.replace("nodeGroup: gpu-spot\n      fallback: gpu", "nodeGroup: gpu")
+            .replace("    gpu-spot: { kind: spot, instanceTypes: [g5.4xlarge, g5.2xlarge, g6.2xlarge], max: 16 }\n", "")
+            .replace("customer: gpus", "customer: saved"),
             "gpus.csv": HEADER + "".join(f"{at},{3600 + at % 7200},train,4,16,1\n" for at in range(0, 80_000, 2400)),
             "capacity.csv": _CAPACITY + "0,21600,,g5.2xlarge,no-capacity,our account\n"
             "36000,,us-east-1a,,interruption,our account\n",
