@@ -11,12 +11,18 @@ from tests.paths import ROOT
 pytestmark = [pytest.mark.aws, pytest.mark.imitation, pytest.mark.timeout(900)]
 
 SHORT = ("demo", "example-berlin", "ElastiCache with a standby", "a given VPC", "public access")
-LONG = ("the longest names and the most tags", "example-lisbon", "a closed network", "pods with rights in AWS")
+LONG = (
+    "the longest names and the most tags",
+    "example-lisbon",
+    "a closed network",
+    "pods with rights in AWS",
+    "GPUs on spot nodes, the longest names",
+)
 PAGE = ROOT / "docs" / "evidence" / "aws-provider.md"
 
 
 @pytest.mark.parametrize(
-    "stack", [*SHORT, *(pytest.param(name, marks=pytest.mark.long) for name in LONG[: count(4, 1)])]
+    "stack", [*SHORT, *(pytest.param(name, marks=pytest.mark.long) for name in LONG[: count(5, 1)])]
 )
 def test_all_of_a_stack_is_made_and_found_again_and_deleted(stack: str, lives: Lives) -> None:
     lived = lives.of(stack)

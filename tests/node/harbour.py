@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
-from control_plane.nodes.cluster import RealCluster
+from control_plane.nodes.cluster import NAMES, RealCluster
 from control_plane.nodes.images.recipes import BASE_TAG, WORKER_TAG
 from redis import Redis
 from rq import Queue, Retry, Worker
@@ -172,7 +172,7 @@ class Harbour:
 
     def share_volume(self, name: str) -> None:
         """A claim of this name, for the workers of all nodes at once."""
-        self.cluster.shared_volume(name, tuple(NODES), "1Gi")
+        self.cluster.shared_volume(name, NAMES, "1Gi")
         claim = {"accessModes": ["ReadWriteMany"], "storageClassName": "", "volumeName": name}
         self.api.create(
             f"/api/v1/namespaces/{WORKER_NAMESPACE}/persistentvolumeclaims",

@@ -1,8 +1,10 @@
 """Trainings on real nodes, interrupted: their final weights are bit by bit those of an uninterrupted run."""
 
+import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,28 +14,46 @@ from rq.job import Job
 
 from controllers.adapters.kube_api import ApiError, Json
 from ebbtide.jobs.checkpoints.attempts import attempt_key
+from ebbtide.kube.taints import GPU_TAINT
 from ebbtide.provisioning_labels import WORKER_NAMESPACE, NodeKind
 from ebbtide.settings import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.vocabulary.labels import NODE_GROUP
 from tests.builders.control_plane import eventually
 from tests.node import training
-from tests.node.harbour import DAY, Harbour, config, night, parsed, pool, settle
+from tests.node.device_plugin import RESOURCE
+from tests.node.harbour import DAY, Harbour, config, is_ready, night, parsed, pool, settle
+from tests.paths import ROOT
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(1800)]
 
 POOL, SPOT, CLAIM = "train", "spot", "checkpoints"
+TUNE, GPU_SPOT, GPU = "tune", "gpu-spot", "gpu"  # a pool with its first node group and its fallback
+GPUS = "2"  # of a node
 NOTICE = 120.0  # seconds from AWS' notice until the machine is shut down
 PODS = f"/api/v1/namespaces/{WORKER_NAMESPACE}/pods"
 
 
 def settings(week: Mapping[str, str] = DAY) -> StackSettings:
-    """With a group of spot nodes, which no file can give to a cluster that others made: n2 and n3."""
+    """With groups of spot nodes and a fallback, which no file can give to a cluster that others made."""
     given = config(week)
-    given["ebbtide:cluster"]["nodeSelectors"][SPOT] = {"set": "flexible"}
-    given["ebbtide:workers"] |= {POOL: trained(POOL), SPOT: trained(SPOT, nodeGroup=SPOT)}
-    given["ebbtide:workers"][SPOT]["checkpoints"]["required"] = True
-    group = NodeGroupSettings.model_validate({"kind": NodeKind.SPOT, "instanceTypes": ["m7i.4xlarge"], "max": 3})
-    return parsed(given).model_copy(update={"node_groups": {SPOT: group}})
+    given["ebbtide:cluster"]["nodeSelectors"] |= {SPOT: {"set": "flexible"}, GPU_SPOT: {"set": "gpu"}}
+    pools = {SPOT: trained(SPOT, nodeGroup=SPOT), TUNE: trained(TUNE, nodeGroup=GPU_SPOT, gpu=1)}
+    for saved in pools.values():
+        saved["checkpoints"]["required"] = True
+    given["ebbtide:workers"] |= {POOL: trained(POOL), **pools}
+    plain = parsed(given)
+    tune = plain.workers[TUNE].model_copy(update={"fallback": GPU})
+    return plain.model_copy(
+        update={
+            "node_groups": {SPOT: spot_group("m7i.4xlarge"), GPU_SPOT: spot_group("g5.2xlarge")},
+            "workers": {**plain.workers, TUNE: tune},
+        }
+    )
+
+
+def spot_group(kind: str) -> NodeGroupSettings:
+    return NodeGroupSettings.model_validate({"kind": NodeKind.SPOT, "instanceTypes": [kind], "max": 3})
 
 
 def trained(queue: str, **more: object) -> dict[str, Any]:
@@ -153,35 +173,122 @@ def test_a_drain_in_the_window_moves_a_training_and_by_day_it_does_not(
 
 
 def test_a_spot_notice_saves_all_trainings_of_the_node_and_none_repeats_a_step(site: Harbour, tmp_path: Path) -> None:
-    """What EKS does at the notice, by hand: it cordons the node and evicts all of its pods at once. Two minutes later
-    the machine is off; here as soon as its workers have left, which they must do within them."""
     say(site, DAY)
-    plan = {"steps": 100, "pause": 0.4}
-    jobs = [site.enqueue_call("training.train", plan, name=f"spot-{number}", queue=SPOT) for number in range(3)]
-    site.wait(lambda: all(told(site, job).get("step", 0) >= 3 for job in jobs), "the trainings to be saved")
+    jobs = trainings(site, SPOT, 3)
     [(node, count)] = Counter(pod["spec"]["nodeName"] for pod in workers(site, SPOT)).most_common(1)
-    training_there = {uid(pod) for pod in workers(site, SPOT) if pod["spec"]["nodeName"] == node}
     assert count >= 2
-    there = site.api.get("/api/v1/pods", fieldSelector=f"spec.nodeName={node}")["items"]
 
+    with interrupted(site, node, SPOT) as answers:
+        site.wait(lambda: site.done(*jobs), "the trainings to end elsewhere")
+
+    assert answers == [201] * count
+    assert [job.return_value() for job in jobs] == [uninterrupted(tmp_path)] * 3
+    assert [steps_done(site, job) for job in jobs] == [list(range(100))] * 3
+    assert sum(told(site, job)["attempt"] > 1 for job in jobs) == count
+
+
+def test_trainings_on_gpus_of_a_spot_node_go_on_at_its_notice_on_the_fallback_and_the_next_one_returns(
+    site: Harbour, gpus: tuple[str, str], tmp_path: Path
+) -> None:
+    """The GPUs are a stand-in's (`tests.node.device_plugin`). Nothing is computed on one."""
+    on_spot, on_demand = gpus
+    say(site, DAY)
+    jobs = trainings(site, TUNE, 2)
+    assert [pod["spec"]["nodeName"] for pod in workers(site, TUNE)] == [on_spot] * 2  # both nodes have room for them
+
+    with interrupted(site, on_spot, TUNE) as answers:
+        site.wait(lambda: places(site, TUNE) == [on_demand] * 2, "the workers to fall back")
+        site.wait(lambda: site.done(*jobs), "the trainings to end there")
+        site.wait(lambda: not workers(site, TUNE), "the pool to be empty")
+    site.wait(lambda: offered(site, on_spot) == GPUS, "the GPUs of the next spot node")
+    (after,) = trainings(site, TUNE, 1)
+
+    assert places(site, TUNE) == [on_spot]
+    assert answers == [201] * 2
+    assert [job.return_value() for job in jobs] == [uninterrupted(tmp_path)] * 2
+    assert [steps_done(site, job) for job in jobs] == [list(range(100))] * 2
+    assert [told(site, job)["attempt"] > 1 for job in jobs] == [True] * 2
+    site.wait(lambda: site.done(after), "the last training to end")
+
+
+@pytest.fixture
+def gpus(site: Harbour) -> Iterator[tuple[str, str]]:
+    """A spot node and an ordinary one, each with two GPUs, and with the labels by which the pool's pods choose."""
+    cluster, on_spot, on_demand = site.cluster, "n4", "n3"
+    cluster.boot(on_spot, labels={"set": "gpu", NODE_GROUP: GPU_SPOT}, taints=[str(GPU_TAINT)])
+    cluster.wait_until_ready(on_spot)
+    label(site, on_demand, GPU)
+    for node in (on_spot, on_demand):
+        plug_in_gpus(site, node)
+    site.wait(lambda: [offered(site, node) for node in (on_spot, on_demand)] == [GPUS] * 2, "the GPUs to be offered")
+    try:
+        yield on_spot, on_demand
+    finally:
+        for node in (on_spot, on_demand):
+            cluster.processes.stop(plugin_of(node))
+        cluster.cut_power(on_spot)
+        site.api.delete(f"/api/v1/nodes/{on_spot}")
+        label(site, on_demand, None)
+
+
+def plugin_of(node: str) -> str:
+    return f"device-plugin-{node}"
+
+
+def plug_in_gpus(site: Harbour, node: str) -> None:
+    """Start the stand-in, for a kubelet that has none, or that has started anew."""
+    sockets = site.cluster.folder_of(node) / "lib" / "kubelet" / "device-plugins"
+    program = [sys.executable, "-m", "tests.node.device_plugin", str(sockets), GPUS]
+    site.cluster.processes.start(plugin_of(node), ["env", f"--chdir={ROOT}", *program])
+
+
+def offered(site: Harbour, node: str) -> str:
+    return site.api.get(f"/api/v1/nodes/{node}")["status"].get("allocatable", {}).get(RESOURCE, "")
+
+
+def label(site: Harbour, node: str, group: str | None) -> None:
+    site.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {NODE_GROUP: group}}})
+
+
+def places(site: Harbour, pool: str) -> list[str]:
+    return [pod["spec"].get("nodeName", "") for pod in workers(site, pool) if is_ready(pod)]
+
+
+def trainings(site: Harbour, pool: str, count: int) -> list[Job]:
+    """So many of 100 steps, of which several are done and saved."""
+    plan = {"steps": 100, "pause": 0.4}
+    first = site.redis().incrby("test:trainings", count) - count  # a job's name is never used twice
+    names = [f"{pool}-{first + number}" for number in range(count)]
+    jobs = [site.enqueue_call("training.train", plan, name=name, queue=pool) for name in names]
+    site.wait(lambda: all(told(site, job).get("step", 0) >= 3 for job in jobs), "the trainings to be saved")
+    return jobs
+
+
+@contextmanager
+def interrupted(site: Harbour, node: str, pool: str) -> Generator[list[int]]:
+    """The answers to the evictions of the pool's workers there.
+
+    What EKS does at the notice, by hand: it cordons the node and evicts all of its pods at once. Two minutes later the
+    machine is off; here as soon as its workers have left, which they must do within them. It boots again at the end.
+    """
+    there = site.api.get("/api/v1/pods", fieldSelector=f"spec.nodeName={node}")["items"]
+    training_there = {uid(pod) for pod in workers(site, pool) if pod["spec"]["nodeName"] == node}
     site.cordon(node)
     with ThreadPoolExecutor(len(there)) as at_once:
         answers = dict(zip(map(uid, there), at_once.map(partial(evict, site), there), strict=True))
     eventually(
-        lambda: not {uid(pod) for pod in workers(site, SPOT)} & training_there, what="them to go", patience=NOTICE
+        lambda: not {uid(pod) for pod in workers(site, pool)} & training_there, what="them to go", patience=NOTICE
     )
     site.cluster.cut_power(node)
     try:
-        site.wait(lambda: site.done(*jobs), "the trainings to end elsewhere")
+        yield [answers[each] for each in training_there]
     finally:
         site.cluster.boot(node)
         site.cluster.wait_until_ready(node)
+        if plugin_of(node) in site.cluster.processes.names():
+            site.cluster.processes.stop(plugin_of(node))
+            plug_in_gpus(site, node)
         site.uncordon(node)
-
-    assert [answers[uid(pod)] for pod in there if uid(pod) in training_there] == [201] * count
-    assert [job.return_value() for job in jobs] == [uninterrupted(tmp_path)] * 3
-    assert [steps_done(site, job) for job in jobs] == [list(range(100))] * 3
-    assert sum(told(site, job)["attempt"] > 1 for job in jobs) == count
 
 
 def uid(pod: Json) -> str:

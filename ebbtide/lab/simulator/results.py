@@ -149,7 +149,7 @@ class Overload:
 
     name: str
     max: int  # workers that the stack can run
-    node_group: str | None  # the group whose `max` is the limit; None: the limit is the pool's `max`
+    node_group: str | None  # the groups whose `max` is the limit, joined by "+"; None: the limit is the pool's `max`
     needed: int  # at least
 
     def __str__(self) -> str:

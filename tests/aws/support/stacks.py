@@ -9,6 +9,7 @@ import yaml
 
 from ebbtide.recording.resources import Resource
 from ebbtide.settings import StackSettings, load_stack, parse_stack
+from ebbtide.settings.capacity.shapes_of_group import LONGEST_NAME
 from ebbtide.settings.sections.costs import MOST_TAGS
 from tests.builders.generated import stack_text
 from tests.builders.recorded import record
@@ -100,6 +101,11 @@ def _given_vpc() -> dict[str, Any]:
 
 
 _SPOT = {"instanceTypes": ["m6i.2xlarge", "m7i.2xlarge", "m6a.2xlarge", "m7i-flex.2xlarge"], "max": 12}
+_GPUS_ON_SPOT = {
+    "kind": "spot",
+    "instanceTypes": ["g6e.2xlarge", "g6e.4xlarge", "g5.2xlarge", "g5.4xlarge", "g6.4xlarge", "p5.48xlarge"],
+    "max": 30,
+}
 _RIGHTS = {"buckets": {"acme-data": "read", "acme-models": "write"}, "queues": {"uploads": "receive"}}
 
 VARIANTS: Mapping[str, Callable[[], dict[str, Any]]] = {
@@ -117,6 +123,7 @@ VARIANTS: Mapping[str, Callable[[], dict[str, Any]]] = {
     ),
     "a closed network": _changed(network={"nat": "none"}, cluster={"sessionManager": True}),
     "spot nodes": _changed(nodeGroups={"spot": _SPOT}),
+    "GPUs on spot nodes, the longest names": _changed(nodeGroups={_LONG[:LONGEST_NAME]: _GPUS_ON_SPOT}),
     "Karpenter, in a closed network": _changed(
         cluster={"provisioner": "karpenter"}, network={"nat": "none"}, nodeGroups={"spot": _SPOT}
     ),

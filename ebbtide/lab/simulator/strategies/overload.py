@@ -52,12 +52,16 @@ def overloads_of(setup: ReplaySetup, ray: Sequence[RayPlan]) -> Iterator[Overloa
             yield Overload(
                 name=name,
                 max=min(pods.max, held),
-                node_group=pods.node_group if held < pods.max else None,
+                node_group=" + ".join(_groups(settings, pods)) if held < pods.max else None,
                 needed=max(math.ceil(on_average), for_a_day),
             )
 
 
 def _held(settings: StackSettings, pods: WorkerSettings | RayGroup) -> int:
-    """Return the workers that all nodes of the group hold."""
-    group = settings.node_groups[pods.node_group]
-    return group.max * copies(pod_size(pods), node_of(group))
+    """Return the workers that all nodes of the group hold, and those of its fallback."""
+    groups = [settings.node_groups[name] for name in _groups(settings, pods)]
+    return sum(group.max * copies(pod_size(pods), node_of(group)) for group in groups)
+
+
+def _groups(settings: StackSettings, pods: WorkerSettings | RayGroup) -> tuple[str, ...]:
+    return settings.groups_of(pods) if isinstance(pods, WorkerSettings) else (pods.node_group,)

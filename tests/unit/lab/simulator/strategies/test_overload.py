@@ -62,6 +62,19 @@ def test_the_nodes_that_a_group_may_have_are_a_limit_too() -> None:
     assert str(overloads(stack, jobs)[0]) == "pool p needs at least 6 workers, node group gpu holds 4"
 
 
+def test_the_nodes_of_a_fallback_count_too() -> None:
+    stack = a_stack({"p": a_pool(gpu=1, most=50)}, {})
+    more = stack.model_copy(
+        update={
+            "node_groups": {**stack.node_groups, "more": stack.node_groups["gpu"].model_copy(update={"max": 1})},
+            "workers": {"p": stack.workers["p"].model_copy(update={"fallback": "more"})},
+        }
+    )
+    jobs = [a_job(number * 600.0, HOUR, gpu=1) for number in range(144)]
+
+    assert overloads(more, jobs) == [Overload(name="p", max=5, node_group="gpu + more", needed=6)]
+
+
 def test_more_workers_than_the_average_are_needed_where_jobs_would_still_wait_for_days() -> None:
     """Four workers are busy on average over four days, but all jobs come on the first."""
     jobs = [a_job(0.0, 8 * HOUR)] * 48 + [a_job(3 * DAY, 1.0)]
