@@ -25,7 +25,7 @@ from ebbtide.lab.simulator.world.spot_capacity import (
     RecordedCapacity,
     SyntheticCapacity,
 )
-from ebbtide.provisioning_labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind, Provisioner
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.cluster import ClusterSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
@@ -190,6 +190,23 @@ def test_workers_may_use_both_groups_and_prefer_the_first() -> None:
     worker = cluster_plan(on_spot(), Strategy.FIXED_FLEXIBLE).workers["large"]
 
     assert (worker.one_of, worker.prefers, worker.node_selector) == (frozenset(["cheap", "gpu"]), "cheap", {})
+
+
+def test_karpenter_provides_a_spot_group_together_with_its_fallback() -> None:
+    plan = cluster_plan(on_spot(ONE, TWO), Strategy.KARPENTER)
+    weights = {pool.name: pool.weight for pool in plan.node_pools}
+
+    assert weights["cheap"] > weights["gpu"]
+    assert not any(group.name.startswith("cheap") for group in plan.groups)
+
+
+def test_managed_groups_of_a_karpenter_group_have_one_shape_each() -> None:
+    stack = on_spot(ONE, TWO)
+    by_karpenter = stack.node_groups["cheap"].model_copy(update={"provisioner": Provisioner.KARPENTER})
+    stack = stack.model_copy(update={"node_groups": {**stack.node_groups, "cheap": by_karpenter}})
+    names = [group.name for group in cluster_plan(stack, Strategy.MANAGED_GROUPS).groups]
+
+    assert [name for name in names if name.startswith("cheap")] == ["cheap-8x32x1", "cheap-16x64x1"]
 
 
 def test_a_second_shape_takes_the_jobs_when_the_first_has_no_capacity() -> None:
