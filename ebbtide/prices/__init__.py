@@ -36,7 +36,7 @@ from ebbtide.prices.rates import (
     shipped_on_demand,
     spot_typical,
     steady,
-    without_spot_price,
+    unknown_spot_prices,
 )
 from ebbtide.prices.tables import priced_regions
 
@@ -70,6 +70,6 @@ __all__ = [
     "shipped_on_demand",
     "spot_typical",
     "steady",
+    "unknown_spot_prices",
     "usable",
-    "without_spot_price",
 ]

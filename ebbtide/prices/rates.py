@@ -165,7 +165,7 @@ def spot_typical(region: str, type: str | InstanceType) -> float:  # noqa: A002 
     return on_demand(region, name) * (1 - saving)
 
 
-def without_spot_price(region: str, types: Iterable[InstanceType]) -> str:
+def unknown_spot_prices(region: str, types: Iterable[InstanceType]) -> str:
     """Name the types that have a list price and no typical spot price, as `NoPrice` does; "" if there are none."""
     prices = in_use(region)
     listed = [kind.name for kind in types if kind.usd_per_hour is None and kind.name in prices.on_demand]

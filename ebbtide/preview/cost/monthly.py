@@ -33,7 +33,7 @@ from ebbtide.prices import (
     price_date,
     service_price,
     spot_typical,
-    without_spot_price,
+    unknown_spot_prices,
 )
 from ebbtide.prices.missing import how_to_price
 from ebbtide.provisioning_labels import NodeKind
@@ -166,7 +166,7 @@ def _group(
             else _month(rate, sum(always.values()))
         )
     except NoPrice as unknown:
-        spot_note = without_spot_price(settings.region, group.types) or str(unknown)
+        spot_note = unknown_spot_prices(settings.region, group.types) or str(unknown)
         note = spot_note if group.kind is NodeKind.SPOT else _no_price(settings.region)
     spot = group.kind is NodeKind.SPOT
     assumption = settings.costs.pricing_assumption

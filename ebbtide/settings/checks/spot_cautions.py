@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ebbtide.prices import without_spot_price
+from ebbtide.prices import unknown_spot_prices
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.capacity.shapes_of_group import parts_of
 from ebbtide.settings.file.problems import Caution
@@ -66,6 +66,6 @@ def _without_price(settings: StackSettings) -> Iterator[Caution]:
     for name, group in settings.node_groups.items():
         if group.kind is not NodeKind.SPOT:
             continue
-        if unknown := without_spot_price(settings.region, group.types):
+        if unknown := unknown_spot_prices(settings.region, group.types):
             text = f"{unknown}, so no cost is calculated for the group"
             yield Caution("spot.no-price", f"nodeGroups.{name}.instanceTypes", text)

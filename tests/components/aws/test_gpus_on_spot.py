@@ -8,6 +8,7 @@ import pytest
 
 from ebbtide.preview.changes import changes_between
 from ebbtide.preview.document import ChangeKind, ResourceChange
+from ebbtide.prices import instance_type
 from ebbtide.provisioning_labels import NodeKind, Provisioner
 from ebbtide.recording.resources import Resource
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
@@ -138,3 +139,10 @@ def test_karpenter_has_one_node_pool_with_all_types() -> None:
     assert pool["template"]["metadata"]["labels"]["k8s.amazonaws.com/accelerator"] == "nvidia-a10g"
     assert pool["limits"] == {"nodes": "30", "cpu": str(30 * 16)}
     assert not [name for name in inputs(resources, "NodeGroup") if name.startswith("gpu-spot")]
+
+
+def test_karpenters_nodes_take_no_more_pods_than_the_smallest_type_does() -> None:
+    resources = stack(("g6e.16xlarge", "g5.2xlarge"), Provisioner.KARPENTER)
+    (kubelet,) = (it.inputs["spec"]["kubelet"] for it in of_kind(resources, "EC2NodeClass"))
+
+    assert kubelet["maxPods"] == instance_type("g5.2xlarge").max_pods < instance_type("g6e.16xlarge").max_pods

@@ -7,8 +7,9 @@ import pytest
 from ebbtide.prices import instance_type
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings import warnings_of
-from ebbtide.settings.capacity.placement import gpu_memory, node_of, smallest_node
+from ebbtide.settings.capacity.placement import admits, gpu_memory, node_of, smallest_node
 from tests.builders.settings import loaded, problem_of, shortest
+from tests.builders.stack import group_settings
 
 TYPES = "g6e.2xlarge, g6e.4xlarge, g5.2xlarge, g5.4xlarge, g6.4xlarge"
 REQUIRED = 'checkpoints: { store: "s3://saves/jobs", required: true }'
@@ -82,6 +83,13 @@ def test_pods_with_gpus_go_there_only_by_name(tmp_path: Path) -> None:
     text = stack(more='ebbtide:workloads: { viz: { category: flexible, image: "a:1", cpu: 1, memory: 1Gi, gpu: 1 } }')
 
     assert "gpu" in loaded(text, tmp_path).node_groups, "the default group, for the service"
+
+
+def test_nor_do_variants_of_services_on_spot_nodes(tmp_path: Path) -> None:
+    settings = loaded(stack(), tmp_path)
+
+    assert not admits(settings.node_groups["gpu-spot"], NodeKind.SPOT, settings.workers["train"])
+    assert admits(group_settings(NodeKind.SPOT), NodeKind.SPOT, settings.workers["train"])
 
 
 def test_disks_are_as_large_as_those_of_other_gpu_nodes(tmp_path: Path) -> None:

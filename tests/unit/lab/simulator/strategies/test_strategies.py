@@ -197,6 +197,15 @@ def test_each_modelled_group_has_the_options_of_its_tags(kind: NodeKind) -> None
         assert options["scaledowngpuutilizationthreshold"] == tagged[1]
 
 
+def test_a_modelled_spot_group_with_gpus_waits_as_long_as_its_tags_say() -> None:
+    group = NodeGroupSettings(kind=NodeKind.SPOT, instance_types=("g5.2xlarge",), max=2)
+    stack = a_stack().model_copy(update={"node_groups": {"it": group}})
+
+    [modelled] = cluster_plan(stack, Strategy.FIXED_FLEXIBLE).groups
+
+    assert modelled.scale_down_unneeded_s == seconds(group_options(group.kind, gpus=True)["scaledownunneededtime"])
+
+
 def test_who_runs_keda_with_its_defaults_sets_no_tags_either() -> None:
     groups = cluster_plan(a_stack(), Strategy.KEDA_DEFAULTS).groups
 
