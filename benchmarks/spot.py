@@ -123,7 +123,8 @@ def _prices(stack: StackSettings, moved: StackSettings) -> dict[str, float]:
 
 
 def page(rows: Sequence[Row], file_rows: Sequence[Row], command: str) -> str:
-    parts = (_head(rows, command), spot_file.section(file_rows), _with(rows), _verdicts(rows), _without(rows))
+    by_file = spot_file.section(file_rows) if file_rows else ()
+    parts = (_head(rows, command), by_file, _with(rows), _verdicts(rows), _without(rows))
     return "\n".join(line for part in parts for line in part) + "\n"
 
 

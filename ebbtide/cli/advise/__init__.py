@@ -83,7 +83,7 @@ def savings(
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Estimate the Savings Plan that pays off for the stack's nodes, and what spot nodes save GPU pools."""
+    """Estimate the Savings Plan that pays off, and what spot nodes save GPU pools. Ebbtide buys nothing."""
     from ebbtide.lab.advice.savings.advice import savings_advice
     from ebbtide.lab.advice.savings.spot_pools import spot_offer
     from ebbtide.lab.advice.savings.text import as_json, as_text

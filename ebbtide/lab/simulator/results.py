@@ -192,6 +192,7 @@ class Replay:
     failures: Mapping[str, float] = field(default_factory=dict[str, float])  # those requested, by option
     without_spot_price: str = ""  # spot groups with their types, which cost the on-demand price here
     spot_capacity: str = ""  # the file of hours without it, or `synthetic`; empty: always there
+    spot_capacity_origin: str = ""  # the sources of the file's rows, or `synthetic`
     attainable: float | None = None  # saving of the zero-wait bound, a fraction of the fixed fleet's dollars
     price_dates: Mapping[str, date] = field(default_factory=dict[str, date])  # the date of each kind of price
     estimated_prices: str = ""  # types whose price is an estimate, and from what; they count like prices
@@ -224,7 +225,7 @@ def as_json(replay: Replay) -> dict[str, Any]:
         "max_job_s": replay.max_job_s,
         "rollouts": replay.rollouts,
         "failures": dict(replay.failures),
-        **({"spot_capacity": replay.spot_capacity} if replay.spot_capacity else {}),
+        **_spot_capacity(replay),
         "assumptions": list(replay.assumptions),
         "coverage": {"jobs": replay.coverage.jobs, "cpu_hours": replay.coverage.cpu_hours},
         "attainable": replay.attainable,
@@ -237,6 +238,12 @@ def as_json(replay: Replay) -> dict[str, Any]:
         "strategies": {name: _strategy(result) for name, result in replay.strategies.items()},
         "replay_seconds": replay.replay_seconds,
     }
+
+
+def _spot_capacity(replay: Replay) -> dict[str, Any]:
+    if not replay.spot_capacity:
+        return {}
+    return {"spot_capacity": {"name": replay.spot_capacity, "source": replay.spot_capacity_origin}}
 
 
 def _strategy(result: StrategyResult) -> dict[str, Any]:

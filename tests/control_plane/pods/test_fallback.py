@@ -4,7 +4,7 @@ AWS' answer to a launch without capacity is played (`RealFleet.without_capacity`
 KWOK's nodes. The order of the groups, the pods' affinity and their budget are the product's.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -62,7 +62,7 @@ class Site:
                 yield replace(model, labels={**model.labels, NODE_GROUP: name}, initial=0, min=0, boot_s=30.0)
 
     @contextmanager
-    def autoscaler(self) -> Iterator[RealAutoscaler]:
+    def autoscaler(self) -> Generator[RealAutoscaler]:
         flags = replace(FLAGS, first_backoff_s=first_backoff(self.settings).total_seconds())
         clock = ScaledClock(datetime(2026, 6, 2, 12, 0, tzinfo=UTC), SPEED)
         self.clock = clock

@@ -37,6 +37,27 @@ _EVERY = HEADER + "".join(
     f"{2 if at % 3 else 4},8,{0 if at % 3 else at % 2}\n"
     for at in range(0, 36_000, 1801)
 )
+_CAPACITY = "from,until,zone,type,event,source\n"
+_GPUS = """\
+config:
+  ebbtide:customer: gpus
+  ebbtide:businessHours: { timezone: Europe/Berlin, week: { mon-fri: "08:00-18:00" } }
+  ebbtide:nodeGroups:
+    gpu: { instanceTypes: [g5.2xlarge], max: 8 }
+    gpu-spot: { kind: spot, instanceTypes: [g5.4xlarge, g5.2xlarge, g6.2xlarge], max: 16 }
+  ebbtide:workers:
+    train:
+      source: { queues: [train] }
+      image: example.com/train:1
+      max: 8
+      cpu: 7
+      memory: 24Gi
+      gpu: 1
+      longestJob: 12h
+      nodeGroup: gpu-spot
+      fallback: gpu
+      checkpoints: { store: s3://acme-states, required: true }
+"""
 _SWEPT = {
     "few.csv": _FEW,
     "much.csv": _MUCH,
@@ -174,6 +195,28 @@ CASES: Mapping[str, Case] = {
             f"simulate example-berlin --trace jobs.csv {_FAILING} --queues train=finetune,prep=embed {_STRATEGIES}",
         ],
         files=_PLAYED,
+    ),
+    "simulate/capacity": Case(
+        lines=[
+            "simulate gpus --trace gpus.csv --spot-capacity capacity.csv --strategy fixed-flexible --full",
+            "simulate gpus --trace gpus.csv --spot-capacity synthetic --strategy fixed-flexible",
+            "simulate gpus --trace gpus.csv --spot-capacity torn.csv",
+            "simulate gpus --trace gpus.csv --spot-capacity none.csv",
+            "advise savings saved --trace gpus.csv",
+        ],
+        json=["simulate gpus --trace gpus.csv --spot-capacity capacity.csv --strategy fixed-flexible --json -"],
+        files={
+            "stacks/Pulumi.gpus.yaml": _GPUS,
+            "stacks/Pulumi.saved.yaml": _GPUS.replace("nodeGroup: gpu-spot\n      fallback: gpu", "nodeGroup: gpu")
+            .replace("    gpu-spot: { kind: spot, instanceTypes: [g5.4xlarge, g5.2xlarge, g6.2xlarge], max: 16 }\n", "")
+            .replace("customer: gpus", "customer: saved"),
+            "gpus.csv": HEADER + "".join(f"{at},{3600 + at % 7200},train,4,16,1\n" for at in range(0, 80_000, 2400)),
+            "capacity.csv": _CAPACITY + "0,21600,,g5.2xlarge,no-capacity,our account\n"
+            "36000,,us-east-1a,,interruption,our account\n",
+            "torn.csv": _CAPACITY + "x,1,,g5.2xlarg,no-capacity,\n5,1,,,outage,synthetic\n",
+        },
+        stage=_TIMED,
+        widths=(80,),
     ),
     "simulate/assumed": Case(
         lines=[f"simulate full --trace every.csv --max-job 24m {_FAILING} {_STRATEGIES} {_KARPENTER} --full"],

@@ -1,9 +1,10 @@
 """From a pod's spec to the modelled cluster: what is modelled, and what is refused."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from control_plane.night.pod_model import pod_model_of
+from control_plane.night.pod_model import PodModel, pod_model_of
 
 from ebbtide.kube.taints import Taint, Toleration
 from ebbtide.lab.simulator.cluster.model import WorkloadModel
@@ -128,3 +129,21 @@ def test_a_pod_that_asks_for_nothing_takes_no_room() -> None:
     seen = pod_model_of(deployment("train", "workers")["spec"]["template"], "workers/train").model
 
     assert (seen.cpu_m, seen.memory_mib, seen.gpu) == (0, 0, 0)
+
+
+def test_a_required_affinity_to_node_groups_is_modelled_and_one_with_more_terms_is_not() -> None:
+    def needing(*terms: Mapping[str, Any]) -> PodModel:
+        return pod_model_of(pod(affinity={"nodeAffinity": {TERM: {"nodeSelectorTerms": [*terms]}}}), "apps/api")
+
+    groups = {"key": "ebbtide.dev/node-group", "operator": "In", "values": ["gpu", "gpu-spot"]}
+    other = {"key": "zone", "operator": "In", "values": ["a"]}
+    one = needing({"matchExpressions": [groups]})
+
+    assert (one.model.one_of, one.unmodelled) == (frozenset({"gpu", "gpu-spot"}), ())
+    for terms in (
+        [{"matchExpressions": [groups]}, {"matchExpressions": [other]}],
+        [{"matchExpressions": [groups, other]}],
+        [{"matchExpressions": [groups], "matchFields": [other]}],
+        [{"matchExpressions": [{**groups, "operator": "NotIn"}]}],
+    ):
+        assert needing(*terms).unmodelled

@@ -127,4 +127,4 @@ def _lines(settings: StackSettings, moved: StackSettings, pools: dict[str, str])
         checkpoints = settings.workers[name].checkpoints
         required = "" if checkpoints and checkpoints.required else ", checkpoints: { …, required: true }"
         yield f"  {name}: {{ …, nodeGroup: {group}, fallback: {settings.workers[name].node_group}{required} }}"
-    yield "# more instance types in a spot group are more chances for a node: see ebbtide docs spot"
+    yield "# add instance types to the spot groups: each is one more chance for a node"

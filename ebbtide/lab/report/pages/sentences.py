@@ -152,7 +152,17 @@ def scope_line(replay: Replay) -> str:
     """The replayed jobs and days, and the time zone."""
     jobs = "jobs of every length" if replay.max_job_s is None else f"jobs up to {duration(replay.max_job_s)}"
     start = f"{replay.start:%a} {replay.start.day} {replay.start:%b %Y, %H:%M}"
-    return f"{jobs}, {several(replay.days, 'day')} from {start} ({zone_name(replay)})"
+    return f"{jobs}, {several(replay.days, 'day')} from {start} ({zone_name(replay)}){_capacity(replay)}"
+
+
+def _capacity(replay: Replay) -> str:
+    match replay.spot_capacity:
+        case "":
+            return ""
+        case replay.spot_capacity_origin:
+            return f", {replay.spot_capacity} spot capacity"
+        case file:
+            return f", spot capacity of {file} ({replay.spot_capacity_origin})"
 
 
 def zone_name(replay: Replay) -> str:

@@ -49,7 +49,7 @@ def assumptions_of(
         *_disk_sentences(settings),
         *_adopted_sentences(settings),
         *_sleep_sentences(settings, except_in="fixed-fleet and peak-fleet"),
-        *_price_sentences(settings),
+        *_price_sentences(settings, capacity_varies=capacity_varies),
     )
 
 
@@ -95,10 +95,12 @@ def _rollout_sentence(*, rollouts: bool) -> str:
 
 
 def _node_sentences(settings: StackSettings, resync: timedelta, *, capacity_varies: bool = False) -> Iterator[str]:
-    on_demand = " on demand" if capacity_varies else ""
+    zones, on_demand = ("zones are treated as one", "")
+    if capacity_varies:
+        zones, on_demand = (f"{zones} but for spot capacity", " on demand")
     yield (
         f"A node takes pods {NODE_BOOT_S:g} s after its launch and a pod is ready {POD_START_S:g} s after it is bound; "
-        "zones are treated as one, DaemonSet requests are subtracted from every node, and capacity"
+        f"{zones}, DaemonSet requests are subtracted from every node, and capacity"
         f"{on_demand} is always available."
     )
     yield _autoscaler_sentence(settings) if settings.cluster.context is None else _existing_nodes_sentence(settings)
@@ -230,7 +232,7 @@ def _list_price_sentences(settings: StackSettings) -> Iterator[str]:
         yield f"Prices that are not list prices: {estimates}."
 
 
-def _price_sentences(settings: StackSettings) -> Iterator[str]:
+def _price_sentences(settings: StackSettings, *, capacity_varies: bool) -> Iterator[str]:
     yield from _list_price_sentences(settings)
     if settings.cluster.context is not None or len(unpriced_groups(settings)) == len(settings.node_groups):
         return
@@ -248,7 +250,7 @@ def _price_sentences(settings: StackSettings) -> Iterator[str]:
             "No commitment is assumed, not even for fixed-fleet, whose steady nodes would gain most from one; "
             "costs.pricingAssumption: compute-1y-no-upfront shows the effect."
         )
-    yield from _spot_sentences(settings)
+    yield from _spot_sentences(settings, capacity_varies=capacity_varies)
     yield (
         f"Dollars with spot: flexible nodes above their group's min at the typical spot price of a month "
         f"({price_date(settings.region).spot.isoformat()}), whether or not their pods tolerate interruptions."
@@ -266,15 +268,15 @@ def _existing_price_sentence(settings: StackSettings) -> str:
     )
 
 
-def _spot_sentences(settings: StackSettings) -> Iterator[str]:
+def _spot_sentences(settings: StackSettings, *, capacity_varies: bool) -> Iterator[str]:
     spot = [name for name, group in settings.node_groups.items() if group.kind is NodeKind.SPOT]
     if spot:
         unknown = ", ".join(without_spot_price(settings))
         but = f", but the on-demand price for {unknown}, whose saving is unknown" if unknown else ""
         yield (
             f"Nodes of the spot groups ({', '.join(spot)}) cost the typical spot price of a month{but}; fixed-fleet "
-            "and peak-fleet, whose nodes must stay, have no spot nodes and pay as above. Without "
-            "--spot-interruptions no node is interrupted."
+            "and peak-fleet, whose nodes must stay, have no spot nodes and pay as above."
+            + ("" if capacity_varies else " Without --spot-interruptions no node is interrupted.")
         )
 
 

@@ -36,7 +36,7 @@ def replay(
     topologies = [STRATEGIES[strategy].topology(settings) for strategy in options.strategies]
     interruptions = max((topology.spot_interruptions for topology in topologies), default=0.0)
     failures = replace(options.failures, spot_interruptions=options.failures.spot_interruptions or interruptions)
-    options = replace(options, failures=failures)
+    options, source = replace(options, failures=failures), options.spot_capacity
     changed = stack_with_changes(settings, options.strategies)
     setup = replay_setup_of(settings, trace, options)
     results = StrategyResults(setup, progress)
@@ -67,14 +67,14 @@ def replay(
                 resync=setup.config.resync,
                 rollouts=options.rollouts,
                 saves=saves_of(changed.workers),
-                capacity_varies=options.spot_capacity is not None,
+                capacity_varies=source is not None,
             ),
             queue_assumption(setup.assignment),
             *gang_assumptions(setup.assignment),
             *job_assumptions(settings),
             *ray_assumptions(settings.ray, [job.ray for job in setup.jobs if job.ray is not None]),
             *(sentence for topology in topologies for sentence in topology.assumptions),
-            *failure_assumptions(failures, changed),
+            *failure_assumptions(failures, changed, timed=source is not None),
             *_capacity_assumptions(options, changed, setup.period, topologies),
         ),
         coverage=setup.assignment.coverage,
@@ -92,7 +92,8 @@ def replay(
         attainable=_saving(bound, baseline) if states_saving else None,
         overloads=overloads,
         constant_nodes=constant,
-        spot_capacity="" if options.spot_capacity is None else options.spot_capacity.name,
+        spot_capacity="" if source is None else source.name,
+        spot_capacity_origin="" if source is None else source.origin,
         queue_names=trace.queue_names,
         by_queue=setup.assignment.by_queue,
         queues_not_served=setup.assignment.queues_not_served,

@@ -47,6 +47,8 @@ class CapacityFile:
 
 def read_spot_capacity(path: Path) -> CapacityFile:
     """Raises `TraceError` with all problems of the file."""
+    if not path.is_file():
+        raise TraceError(f"{path}: no such file; wanted a table with the columns {','.join(COLUMNS)}, or synthetic")
     with open_table(path) as table:
         if missing := [column for column in COLUMNS if column not in table.header]:
             raise TraceError(

@@ -77,13 +77,14 @@ def rate_per_hour(band: str | None) -> float:
     return -math.log(1 - SHARE_OF_BAND.get(band or "", OPEN_BAND)) / HOURS_PER_MONTH
 
 
-def failure_assumptions(failures: Failures, settings: StackSettings) -> Iterator[str]:
-    """The assumptions of a replay with these failures."""
+def failure_assumptions(failures: Failures, settings: StackSettings, *, timed: bool = False) -> Iterator[str]:
+    """The assumptions of a replay with these failures. `timed`: a file may name instants of interruptions."""
     spot = list(_spot_groups(settings))
     if failures.spot_interruptions and not spot:
         yield "Spot interruptions were requested, but no node group of the stack is of kind spot: none took place."
     if spot and not failures.spot_interruptions:
-        yield "Spot nodes are never interrupted; --spot-interruptions 1 interrupts them at the rate that AWS publishes."
+        never = "interrupted only at the instants of --spot-capacity" if timed else "never interrupted"
+        yield f"Spot nodes are {never}; --spot-interruptions 1 interrupts them at the rate that AWS publishes."
     for name, kind in spot if failures.spot_interruptions else ():
         band = interruption_band(settings.region, kind)
         hours = 1 / (failures.spot_interruptions * rate_per_hour(band))

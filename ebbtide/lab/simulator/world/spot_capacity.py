@@ -43,6 +43,11 @@ class CapacitySource(Protocol):
         """The value of `--spot-capacity`."""
         ...
 
+    @property
+    def origin(self) -> str:
+        """Where it comes from, for people."""
+        ...
+
     def without(self, instance_type: str, zone: str, period: Period) -> tuple[Span, ...]: ...
 
     def interrupted(self, instance_type: str, zone: str, period: Period) -> tuple[float, ...]: ...
@@ -70,20 +75,24 @@ class RecordedCapacity:
         instants = {_second(row, row.begin, period) for row in rows}
         return tuple(sorted(at for at in instants if 0 <= at < period.end_s))
 
+    @property
+    def origin(self) -> str:
+        more = f"; {len(self.file.sources) - 3} more" if len(self.file.sources) > 3 else ""
+        return "; ".join(self.file.sources[:3]) + more
+
     def _rows(self, event: CapacityEvent, instance_type: str, zone: str) -> Iterator[CapacityRow]:
         for row in self.file.rows:
             if row.event is event and row.zone in ("", zone) and row.instance_type in ("", instance_type):
                 yield row
 
     def sentences(self) -> Iterator[str]:
-        shown = "; ".join(self.file.sources[:3])
-        more = f"; {len(self.file.sources) - 3} more" if len(self.file.sources) > 3 else ""
-        yield f"Spot capacity is that of {self.name} (source: {shown}{more})."
+        yield f"Spot capacity is that of {self.name} (source: {self.origin})."
 
 
 @dataclass(frozen=True, slots=True)
 class SyntheticCapacity:
     name: str = SYNTHETIC
+    origin: str = SYNTHETIC
 
     def without(self, instance_type: str, zone: str, period: Period) -> tuple[Span, ...]:
         together = _spells(Random(f"{period.seed} {instance_type}"), TOGETHER_WITHOUT_H, TOGETHER_WITH_H, period.end_s)
@@ -155,10 +164,10 @@ def capacity_assumptions(
         if not instants and not any(zones.values()):
             yield f"{group} ({kind}): the source has no row for its zones {', '.join(zones)}: it always has capacity."
             continue
-        shares = ", ".join(f"{_share(spans, end_s):.0%} in zone {zone}" for zone, spans in zones.items())
+        shares = ", ".join(f"in zone {zone} {_share(spans, end_s):.0%}" for zone, spans in zones.items())
         at_once = _share(_common(tuple(zones.values())), end_s)
-        ends = f"; all its nodes of a zone are interrupted {instants} times" if instants else ""
-        yield f"{group} ({kind}) has no capacity for {shares} of the time, {at_once:.0%} in all at once{ends}."
+        ends = f". Interruptions of all its nodes in a zone: {instants}" if instants else ""
+        yield f"{group} ({kind}) has no capacity, of the time: {shares}, in all zones at once {at_once:.0%}{ends}."
 
 
 def _common(zones: Sequence[Sequence[Span]]) -> list[Span]:

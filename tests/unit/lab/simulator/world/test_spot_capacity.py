@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ebbtide.lab.report.pages.sentences import scope_line
 from ebbtide.lab.simulator.cluster.capacity import Span
 from ebbtide.lab.simulator.replay import ReplayError, ReplayOptions, replay
 from ebbtide.lab.simulator.results import Replay, Strategy, as_json
+from ebbtide.lab.simulator.strategies.table import cluster_plan
 from ebbtide.lab.simulator.trace.spot_capacity import CapacityEvent, CapacityFile, CapacityRow
 from ebbtide.lab.simulator.world.failures import Failures
 from ebbtide.lab.simulator.world.spot_capacity import (
@@ -23,7 +25,7 @@ from ebbtide.lab.simulator.world.spot_capacity import (
     RecordedCapacity,
     SyntheticCapacity,
 )
-from ebbtide.provisioning_labels import NodeKind
+from ebbtide.provisioning_labels import NodeKind, Provisioner
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.cluster import ClusterSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
@@ -184,6 +186,29 @@ def test_new_jobs_return_to_spot_and_running_ones_stay_on_demand() -> None:
     assert figures(replayed)["jobs_interrupted"] == 0
 
 
+def test_workers_may_use_both_groups_and_prefer_the_first() -> None:
+    worker = cluster_plan(on_spot(), Strategy.FIXED_FLEXIBLE).workers["large"]
+
+    assert (worker.one_of, worker.prefers, worker.node_selector) == (frozenset(["cheap", "gpu"]), "cheap", {})
+
+
+def test_karpenter_provides_a_spot_group_together_with_its_fallback() -> None:
+    plan = cluster_plan(on_spot(ONE, TWO), Strategy.KARPENTER)
+    weights = {pool.name: pool.weight for pool in plan.node_pools}
+
+    assert weights["cheap"] > weights["gpu"]
+    assert not any(group.name.startswith("cheap") for group in plan.groups)
+
+
+def test_managed_groups_of_a_karpenter_group_have_one_shape_each() -> None:
+    stack = on_spot(ONE, TWO)
+    by_karpenter = stack.node_groups["cheap"].model_copy(update={"provisioner": Provisioner.KARPENTER})
+    stack = stack.model_copy(update={"node_groups": {**stack.node_groups, "cheap": by_karpenter}})
+    names = [group.name for group in cluster_plan(stack, Strategy.MANAGED_GROUPS).groups]
+
+    assert [name for name in names if name.startswith("cheap")] == ["cheap-8x32x1", "cheap-16x64x1"]
+
+
 def test_a_second_shape_takes_the_jobs_when_the_first_has_no_capacity() -> None:
     result = figures(played(recorded((0.0, 1e6, "", ONE)), ONE, TWO))
     hours = result["node_hours_by_group"]
@@ -228,15 +253,16 @@ def test_the_source_and_its_effect_are_said() -> None:
 
     assert "Spot capacity is that of capacity.csv (source: our account)." in said
     assert (
-        "cheap-8x32x1 (g5.2xlarge) has no capacity for 25% in zone a, 0% in zone b of the time, 0% in all at once."
-        in said
-    )
+        "cheap-8x32x1 (g5.2xlarge) has no capacity, of the time: in zone a 25%, in zone b 0%, in all zones at once 0%."
+    ) in said
     assert "and capacity on demand is always available" in said
-    assert as_json(played(ALWAYS_OUT))["spot_capacity"] == "capacity.csv"
+    assert as_json(played(ALWAYS_OUT))["spot_capacity"] == {"name": "capacity.csv", "source": "our account"}
+    assert scope_line(played(ALWAYS_OUT)).endswith(", spot capacity of capacity.csv (our account)")
     assert "spot_capacity" not in as_json(played(None))
 
 
 def test_a_synthetic_source_is_called_synthetic() -> None:
+    assert scope_line(played(SyntheticCapacity())).endswith(", synthetic spot capacity")
     assert any(
         text.startswith("Spot capacity is synthetic, drawn from the seed")
         for text in played(SyntheticCapacity()).assumptions
