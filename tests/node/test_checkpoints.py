@@ -244,7 +244,7 @@ def plug_in_gpus(site: Harbour, node: str) -> None:
 
 
 def takes_gpu_pods(site: Harbour, node: str) -> bool:
-    """Whether it offers its GPUs and has no taint but theirs: one that has just booted is ready, and tainted a while."""
+    """Whether it offers its GPUs and has no taint but theirs: after a boot it is ready, and tainted for a while."""
     found = site.api.get(f"/api/v1/nodes/{node}")
     offered = found["status"].get("allocatable", {}).get(RESOURCE)
     return offered == GPUS and {taint["key"] for taint in found["spec"].get("taints", ())} <= {GPU_TAINT.key}
