@@ -200,7 +200,7 @@ def test_trainings_on_gpus_of_a_spot_node_go_on_at_its_notice_on_the_fallback_an
         site.wait(lambda: places(site, TUNE) == [on_demand] * 2, "the workers to fall back")
         site.wait(lambda: site.done(*jobs), "the trainings to end there")
         site.wait(lambda: not workers(site, TUNE), "the pool to be empty")
-    site.wait(lambda: offered(site, on_spot) == GPUS, "the GPUs of the next spot node")
+    site.wait(lambda: takes_gpu_pods(site, on_spot), "the GPUs of the next spot node")
     (after,) = trainings(site, TUNE, 1)
 
     assert places(site, TUNE) == [on_spot]
@@ -220,7 +220,8 @@ def gpus(site: Harbour) -> Iterator[tuple[str, str]]:
     label(site, on_demand, GPU)
     for node in (on_spot, on_demand):
         plug_in_gpus(site, node)
-    site.wait(lambda: [offered(site, node) for node in (on_spot, on_demand)] == [GPUS] * 2, "the GPUs to be offered")
+    for node in (on_spot, on_demand):
+        site.wait(lambda node=node: takes_gpu_pods(site, node), f"the GPUs of {node} to be offered")
     try:
         yield on_spot, on_demand
     finally:
@@ -242,8 +243,11 @@ def plug_in_gpus(site: Harbour, node: str) -> None:
     site.cluster.processes.start(plugin_of(node), ["env", f"--chdir={ROOT}", *program])
 
 
-def offered(site: Harbour, node: str) -> str:
-    return site.api.get(f"/api/v1/nodes/{node}")["status"].get("allocatable", {}).get(RESOURCE, "")
+def takes_gpu_pods(site: Harbour, node: str) -> bool:
+    """Whether it offers its GPUs and has no taint but theirs: after a boot it is ready, and tainted for a while."""
+    found = site.api.get(f"/api/v1/nodes/{node}")
+    offered = found["status"].get("allocatable", {}).get(RESOURCE)
+    return offered == GPUS and {taint["key"] for taint in found["spec"].get("taints", ())} <= {GPU_TAINT.key}
 
 
 def label(site: Harbour, node: str, group: str | None) -> None:
