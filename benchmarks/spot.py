@@ -15,6 +15,7 @@ from typing import Any
 
 from benchmarks import spot_file
 from benchmarks.cases import documents_of, folder_of
+from benchmarks.spot_file import MOST_COMPLETION, MOST_DOLLARS, MOST_LOST
 from benchmarks.study import stack_for
 from ebbtide.lab.simulator.outcome import busy_s
 from ebbtide.lab.simulator.replay import ReplayOptions, replay
@@ -33,8 +34,6 @@ from ebbtide.vocabulary.labels import NODE_GROUP
 TRACES = ("openb2023-a", "surf2022-july", "itp2021-a")
 ALSO_WITHOUT = TRACES[:2]
 """The traces that are also played without checkpoints: enough to see why checkpoints are required."""
-MOST_DOLLARS, MOST_COMPLETION, MOST_LOST = 0.6, 1.1, 0.01
-"""The goals: dollars and p95 completion relative to today's, lost work relative to all work."""
 TODAY, SPOT = Strategy.FIXED_FLEXIBLE, Strategy.FIXED_FLEXIBLE_SPOT
 Row = Mapping[str, Any]
 

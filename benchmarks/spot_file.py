@@ -6,7 +6,7 @@ without capacity, which are synthetic.
 """
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
@@ -30,10 +30,13 @@ from ebbtide.lab.simulator.world.spot_capacity import (
 )
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings import StackSettings
+from ebbtide.text.counts import several
 
 TRACES = ("openb2023-a", "itp2021-a")
 """The traces with jobs for GPUs."""
 SEEDS = 5
+MOST_DOLLARS, MOST_COMPLETION, MOST_LOST = 0.6, 1.1, 0.01
+"""The goals: dollars and p95 completion relative to today's, lost work relative to all work."""
 Row = Mapping[str, Any]
 
 
@@ -120,7 +123,7 @@ def section(rows: Sequence[Row]) -> Iterator[str]:
         f"zone alone {ALONE_WITHOUT_H:g} after {ALONE_WITH_H:g}. The lengths are those of one older GPU type in one "
         "region in 2023 ([the simulator](../explanation/simulator.md#spot-capacity)). *On spot*: of the GPU "
         "node-hours. *Repeated*: of the time in which workers held a job. *Not ended*: jobs at the end of the replay, "
-        "compared with today."
+        "compared with today. Not run: the published rate without notices."
     )
     yield ""
     runs = [row for row in rows if row["case"]["shapes"]]
@@ -151,6 +154,7 @@ def _table(trace: str, rows: Sequence[Row]) -> Iterator[str]:
     )
     yield "|---|---|---|---|---|---|---|---|---|---|"
     cases: defaultdict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    runs, off_goal = Counter[tuple[int, bool]](), Counter[tuple[int, bool]]()
     for row in rows:
         case = row["case"]
         if case["shapes"]:
@@ -177,7 +181,20 @@ def _table(trace: str, rows: Sequence[Row]) -> Iterator[str]:
             _range(relative, "unfinished", lambda value: f"{value:+,.0f}" if value else "="),
         )
         yield f"| {' | '.join(cells)} |"
+        runs[shapes, shortages] += len(relative)
+        off_goal[shapes, shortages] += sum(
+            figures["usd"] > MOST_DOLLARS or figures["completion"] > MOST_COMPLETION or row["lost_share"] > MOST_LOST
+            for figures, row in zip(relative, of_case, strict=True)
+        )
     yield ""
+    yield f"Runs that miss a [goal](#goals): {'; '.join(_missed(runs, off_goal))}."
+    yield ""
+
+
+def _missed(runs: Mapping[tuple[int, bool], int], missed: Mapping[tuple[int, bool], int]) -> Iterator[str]:
+    for (shapes, shortages), number in runs.items():
+        which = f"{several(shapes, 'shape')} {'with' if shortages else 'without'} shortages"
+        yield f"{missed[shapes, shortages]} of {number} with {which}"
 
 
 def _range(rows: Iterable[Row], key: str, text: Callable[[float], str]) -> str:

@@ -72,6 +72,7 @@ def test_a_row_of_the_stack_file_has_the_range_over_seeds_relative_to_the_same_s
     assert "Ranges are over 2 seeds." in text
     assert "Today: 100 to 200 dollars, p95 completion 1.00 h, 90 jobs done." in text
     assert "| 1 | none | 20 | all | 0.45 to 0.50 | 1.000 | 100 % | 3 to 5 | 0 % | = to +2 |" in text
+    assert "Runs that miss a [goal](#goals): 0 of 2 with 1 shape without shortages." in text
     assert "In 2 runs 0 jobs are lost. With notices, 8 jobs are interrupted and 8 go on from a save." in text
 
 
