@@ -65,7 +65,7 @@ def _defaults(stack: StackFile, at: Location) -> Mapping[str, object]:
     they belong to another kind, or follow from other keys.
     """
     present = value_at(stack.merged.config, at)
-    keys = present if is_mapping(present) else {}
+    keys: Mapping[str, object] = present if is_mapping(present) else {}
     defaults = {key: default for key, default in _unchecked_defaults(stack, at).items() if key not in keys}
     before = _faults(stack, stack.merged.config)
 
@@ -92,7 +92,7 @@ def _unchecked_defaults(stack: StackFile, at: Location) -> Mapping[str, object]:
         settings = Sections(config, stack.reader).settings(stack.stack)
         groups = {} if settings is None else settings.node_groups
         return {name: filled_group(name, {}, provisioner) for name in groups}
-    filled = filled_group(str(at[1]), value_at(config, at) or {}, provisioner)
+    filled = filled_group(str(at[-1]), value_at(config, at) or {}, provisioner)
     return {**defaults, **filled} if is_mapping(filled) else defaults
 
 

@@ -62,7 +62,8 @@ def fallback_facts(api: KubeApi, policy: PoolPolicy, deployment: Document) -> Fa
 
 def fallback_lines(facts: FallbackFacts) -> list[str]:
     """Return sentences for an operator."""
-    lines = [f"{_workers_text(facts)}Workers start on {facts.first} first, else on {facts.second}; none moves back."]
+    order = f"Workers start on {facts.first} first, else on {facts.second}; in business hours none moves back."
+    lines = [f"{_workers_text(facts)}{order}"]
     paused = [_paused_text(group) for group in _paused(facts)]
     if paused:
         failed = several(len(paused), "Auto Scaling group")

@@ -124,7 +124,7 @@ def _other_fallback(compared: Compared, name: str, pool: WorkerSettings) -> Dang
         text=f"lets workers of pool {name} start on group {on_demand}, on demand, when {spot} gets no nodes",
         impact=f"up to {most} nodes at on-demand prices; there, too, any drain evicts all workers of a node at once",
         remedy=f"see that their jobs save; {page_command('spot#when-spot-has-no-capacity')} says when a worker falls "
-        "back, and that none moves back",
+        "back, and who may move it",
     )
 
 

@@ -106,6 +106,15 @@ def test_fewer_than_six_pools_of_capacity_are_told_with_the_reason(types: str, t
     )
 
 
+def test_of_few_pools_only_jobs_without_a_fallback_wait(tmp_path: Path) -> None:
+    gpu = "gpu: { instanceTypes: [g5.2xlarge], max: 2 }, gpu-spot"
+    text = stack(types="g5.2xlarge", train=f"gpu: 1, {REQUIRED}, fallback: gpu").replace("gpu-spot", gpu, 1)
+
+    (told,) = cautions(text.replace("nodeGroup: gpu: ", "X"), tmp_path, "spot.few-pools")
+
+    assert "none of these 3 has capacity, jobs without a fallback wait." in told
+
+
 def test_a_type_without_a_typical_price_is_named(tmp_path: Path) -> None:
     (told,) = cautions(stack(types="p5.4xlarge, g5.2xlarge"), tmp_path, "spot.no-price")
 
