@@ -27,6 +27,7 @@ def spot_cautions(settings: StackSettings) -> Iterator[Caution]:
     yield from _few_pools(settings)
     yield from _many_groups(settings)
     yield from _late_fallbacks(settings)
+    yield from _first_for_all_pods(settings)
     yield from _without_price(settings)
 
 
@@ -78,6 +79,18 @@ def _late_fallbacks(settings: StackSettings) -> Iterator[Caution]:
                 f"{MOST_GROUPS} sizes times zones ({page_command('spot#when-spot-has-no-capacity')})"
             )
             yield Caution("spot.late-fallback", f"nodeGroups.{name}.instanceTypes", text)
+
+
+def _first_for_all_pods(settings: StackSettings) -> Iterator[Caution]:
+    """Nodes with GPUs have a taint, so no other pods go there."""
+    for name, group in settings.node_groups.items():
+        if group.has_fallback and not group.has_gpus:
+            text = (
+                "a pool's fallback makes it grow before all other groups, for every pod that names no nodes, such as "
+                "pods of your own namespaces. Give those that must not run on spot nodes a node selector "
+                f"({page_command('spot#when-spot-has-no-capacity')})"
+            )
+            yield Caution("spot.grows-first", f"nodeGroups.{name}", text)
 
 
 def _without_price(settings: StackSettings) -> Iterator[Caution]:

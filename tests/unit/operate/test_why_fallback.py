@@ -26,12 +26,16 @@ def one_of(*groups: str) -> dict[str, Any]:
     return {"matchExpressions": [{"key": "ebbtide.dev/node-group", "operator": "In", "values": [*groups]}]}
 
 
-AFFINITY = {
-    "nodeAffinity": {
-        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "preference": one_of("gpu-spot")}],
-        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [one_of("gpu", "gpu-spot")]},
+def prefers(spot: str) -> dict[str, Any]:
+    return {
+        "nodeAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "preference": one_of(spot)}],
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [one_of("gpu", spot)]},
+        }
     }
-}
+
+
+AFFINITY = prefers("gpu-spot")
 
 
 def nodes(**groups: str) -> list[dict[str, Any]]:
@@ -106,6 +110,15 @@ def test_the_autoscaler_says_which_groups_of_spot_nodes_pause_and_why() -> None:
         "After a failed launch the autoscaler does not grow 2 Auto Scaling groups of gpu-spot now: "
         f"{paused[0][0]} (AWS cannot provision any more instances)."
     )
+
+
+@pytest.mark.parametrize(("spot", "part"), [("spot", "spot"), ("spot", "spot-8x32x1"), ("cheap", "cheap")])
+def test_groups_named_like_their_kind_and_those_of_one_size_are_found(spot: str, part: str) -> None:
+    paused = status((in_aws(part), "Backoff"))
+
+    (_, why) = told({WORKERS: [], NODES: [], STATUS: paused}, prefers(spot))
+
+    assert f"does not grow 1 Auto Scaling group of {spot} now: {in_aws(part)} " in why
 
 
 def test_what_may_not_be_read_is_not_guessed() -> None:

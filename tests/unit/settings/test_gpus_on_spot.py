@@ -107,10 +107,10 @@ def test_fewer_than_six_pools_of_capacity_are_told_with_the_reason(types: str, t
 
 
 def test_of_few_pools_only_jobs_without_a_fallback_wait(tmp_path: Path) -> None:
-    gpu = "gpu: { instanceTypes: [g5.2xlarge], max: 2 }, gpu-spot"
-    text = stack(types="g5.2xlarge", train=f"gpu: 1, {REQUIRED}, fallback: gpu").replace("gpu-spot", gpu, 1)
+    both = "nodeGroups: { gpu: { instanceTypes: [g5.2xlarge], max: 3 },"
+    text = stack(types="g5.2xlarge", train=f"gpu: 1, fallback: gpu, {REQUIRED}").replace("nodeGroups: {", both)
 
-    (told,) = cautions(text.replace("nodeGroup: gpu: ", "X"), tmp_path, "spot.few-pools")
+    (told,) = cautions(text, tmp_path, "spot.few-pools")
 
     assert "none of these 3 has capacity, jobs without a fallback wait." in told
 

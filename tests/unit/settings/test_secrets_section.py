@@ -158,7 +158,7 @@ ENCRYPTED = "v1:MDEyMzQ1Njc4OTAx:MDEyMzQ1Njc4OTAxMjM0NQ=="
 HELD_BACK = (
     "other:token: { secure: PLACEHOLDER }\nebbtide:redis: { kind: elasticache }\n"
     "ebbtide:redisPassword: { secure: PLACEHOLDER }\nebbtide:digestKey: { secure: PLACEHOLDER }\n"
-    'ebbtide:secrets: { web: { tls.key: { secure: PLACEHOLDER }, TOKEN: { secure: "%s" } } }' % ENCRYPTED
+    f'ebbtide:secrets: {{ web: {{ tls.key: {{ secure: PLACEHOLDER }}, TOKEN: {{ secure: "{ENCRYPTED}" }} }} }}'
 )
 
 
