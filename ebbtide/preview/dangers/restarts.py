@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ebbtide.findings import Severity
 from ebbtide.preview.changes import identity
-from ebbtide.preview.dangers.compared import Compared, impact_on, listed
+from ebbtide.preview.dangers.compared import Compared, impact_on, listed, paths_text
 from ebbtide.preview.dangers.kinds import danger_kind
 from ebbtide.preview.document import ChangeKind, Danger
 from ebbtide.preview.sides import Side
@@ -60,7 +60,7 @@ def _restarted(compared: Compared) -> Iterator[Danger]:
             names = tuple(entry.name for entry in entries)
             yield WORKLOAD_RESTARTED.danger(
                 subjects=names,
-                text=f"restarts {listed(names)} (fixed): {_paths_text(paths)}",
+                text=f"restarts {listed(names)} (fixed): {paths_text(paths)}",
                 impact=compared.impact(entries),
                 remedy=fix,
             )
@@ -80,7 +80,7 @@ def _rolled(compared: Compared) -> Iterator[Danger]:
             if names:
                 yield PODS_ROLLED.danger(
                     subjects=names,
-                    text=f"rolls the pods of {listed(names)} ({category}): {_paths_text(paths)}",
+                    text=f"rolls the pods of {listed(names)} ({category}): {paths_text(paths)}",
                     impact=compared.impact(rolled),
                     remedy=_rolling_fix(compared.before.settings, names, category),
                 )
@@ -91,7 +91,7 @@ def _away(compared: Compared, pods: Sequence[Pods], which: str, paths: Sequence[
         names = tuple(entry.name for entry in pods)
         yield SERVICE_AWAY.danger(
             subjects=names,
-            text=f"stops {listed(names)} until the next pod is ready: {which} first; {_paths_text(paths)}",
+            text=f"stops {listed(names)} until the next pod is ready: {which} first; {paths_text(paths)}",
             impact=compared.impact(pods),
             remedy=_WHILE_AWAY,
         )
@@ -136,11 +136,6 @@ def _with_new_template(compared: Compared, category: Category) -> Iterator[tuple
 def _within_pod(path: str, name: str) -> str:
     """The path below the pod, or below the container that has the pod's name: then equal changes are one danger."""
     return path.removeprefix(_TEMPLATE).removeprefix(f"spec.containers[{name}].")
-
-
-def _paths_text(paths: Sequence[str]) -> str:
-    more = f", and {len(paths) - 2} more" if len(paths) > 2 else ""
-    return f"{', '.join(paths[:2])} changes{more}"
 
 
 def renewed_secrets(before: Side, after: Side) -> Iterator[Danger]:
