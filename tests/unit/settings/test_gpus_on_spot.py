@@ -79,6 +79,18 @@ def test_with_karpenter_too_although_every_kubelet_reserves_what_the_largest_nee
     assert alone.memory - 1024 < node.memory < alone.memory
 
 
+def test_with_karpenter_a_type_with_more_processors_and_fewer_gpus_decides_what_kubelets_reserve(
+    tmp_path: Path,
+) -> None:
+    """230 millicores on a g5.16xlarge, which has one GPU, and 190 on a g4dn.12xlarge, which has four."""
+
+    def cpu(types: str) -> int:
+        text = stack(types=types, group="max: 30, provisioner: karpenter")
+        return node_of(loaded(text, tmp_path).node_groups["gpu-spot"]).cpu
+
+    assert cpu("g4dn.12xlarge") - cpu("g4dn.12xlarge, g5.16xlarge") == 230 - 190
+
+
 def test_pods_with_gpus_go_there_only_by_name(tmp_path: Path) -> None:
     text = stack(more='ebbtide:workloads: { viz: { category: flexible, image: "a:1", cpu: 1, memory: 1Gi, gpu: 1 } }')
 
