@@ -56,7 +56,7 @@ def _check_one(out: Console, stack: str, valid: list[StackSettings]) -> bool:
             out.print(f"  {problem}")
         return False
     valid.append(settings)
-    warnings = [*stack_file.placeholders(), *warnings_of(settings)]
+    warnings = [*stack_file.secret_cautions(), *warnings_of(settings)]
     blocked = any(warning.blocks for warning in warnings)
     out.print(f"{_title(stack)}: {'blocked' if blocked else 'OK'}", style="bold red" if blocked else "bold green")
     for line in summary(settings):

@@ -73,26 +73,26 @@ class CustomerRow:
 def customer_rows(stacks: Sequence[str], now: datetime, root: Path | None = None) -> tuple[CustomerRow, ...]:
     """One row for each stack, in their order."""
     settings: dict[str, StackSettings] = {}
-    placeholders: dict[str, Sequence[Caution]] = {}
+    secrets: dict[str, Sequence[Caution]] = {}
     problems: dict[str, tuple[str, ...]] = {}
     for stack in stacks:
         try:
             stack_file = read_stack(stack, root)
             settings[stack] = stack_file.settings()
-            placeholders[stack] = stack_file.placeholders()
+            secrets[stack] = stack_file.secret_cautions()
         except StackInvalid as invalid:
             problems[stack] = tuple(map(str, invalid.problems))
     shared = shared_names(tuple(settings.values()))
     return tuple(
         CustomerRow(stack=stack, problems=problems[stack])
         if stack in problems
-        else _row(settings[stack], now, placeholders[stack], shared.get(settings[stack].stack))
+        else _row(settings[stack], now, secrets[stack], shared.get(settings[stack].stack))
         for stack in stacks
     )
 
 
-def _row(settings: StackSettings, now: datetime, placeholders: Sequence[Caution], shared: str | None) -> CustomerRow:
-    warnings = [*placeholders, *warnings_of(settings, now.date())]
+def _row(settings: StackSettings, now: datetime, secrets: Sequence[Caution], shared: str | None) -> CustomerRow:
+    warnings = [*secrets, *warnings_of(settings, now.date())]
     existing = settings.cluster.context is not None
     return CustomerRow(
         stack=settings.stack,

@@ -26,7 +26,7 @@ from ebbtide.settings import Problem, StackInvalid, StackSettings, load_stack
 from ebbtide.settings.file.contents import PROJECT, STACKS, FileReader, files_in
 from ebbtide.settings.file.document import encrypted_values
 from ebbtide.settings.file.problems import Location
-from ebbtide.settings.load import MOST_BYTES, name_of, stack_of_text, stack_path
+from ebbtide.settings.load import MOST_BYTES, file_of_text, name_of, stack_path
 from ebbtide.text.files import read_file
 from ebbtide.text.one_line import collapsed
 
@@ -49,6 +49,7 @@ class Side:
     resources: tuple[Resource, ...]
     problems: tuple[str, ...] = ()
     encrypted: Mapping[Location, str] = field(default_factory=dict[Location, str])  # the file's text; never shown
+    unset_secrets: tuple[str, ...] = ()  # paths of placeholders
 
     @property
     def state(self) -> StackState | None:
@@ -105,11 +106,18 @@ def _unreadable(stack: str, root: Path) -> Side:
 def _side_of(text: str, *, stack: str, file: str, files: FileReader, at: str = "") -> Side:
     """Messages show `at` after file names."""
     try:
-        settings = stack_of_text(text, stack=stack, file=file, reader=files)
+        stack_file = file_of_text(text, stack=stack, file=file, reader=files)
+        settings = stack_file.settings()
     except StackInvalid as invalid:
         return _invalid(stack, [replace(problem, file=f"{problem.file}{at}") for problem in invalid.problems])
     encrypted = encrypted_values(text) if "secure:" in text else {}
-    return Side(stack=stack, settings=settings, resources=_resources_of(settings), encrypted=encrypted)
+    return Side(
+        stack=stack,
+        settings=settings,
+        resources=_resources_of(settings),
+        encrypted=encrypted,
+        unset_secrets=tuple(stack_file.unset_secrets()),
+    )
 
 
 _recent: deque[tuple[StackSettings, tuple[Resource, ...]]] = deque(maxlen=2)

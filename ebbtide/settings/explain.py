@@ -65,7 +65,7 @@ def _defaults(stack: StackFile, at: Location) -> Mapping[str, object]:
     they belong to another kind, or follow from other keys.
     """
     present = value_at(stack.merged.config, at)
-    keys = present if is_mapping(present) else {}
+    keys: Mapping[str, object] = present if is_mapping(present) else {}
     defaults = {key: default for key, default in _unchecked_defaults(stack, at).items() if key not in keys}
     before = _faults(stack, stack.merged.config)
 
@@ -81,8 +81,8 @@ def _unchecked_defaults(stack: StackFile, at: Location) -> Mapping[str, object]:
     """Return the defaults of all keys at a location; of node groups those of their kinds."""
     if VARIANTS in at:  # keys that a variant leaves out are those of its service
         return {}
-    config, defaults = stack.merged.config, defaults_at(at)
-    if at[-1] == "source" and value_at(config, (*at, "kind")) != SourceKind.CELERY:
+    config, defaults, name = stack.merged.config, defaults_at(at), at[-1]
+    if name == "source" and value_at(config, (*at, "kind")) != SourceKind.CELERY:
         return {key: default for key, default in defaults.items() if key not in CELERY_KEYS}
     if at[0] != GROUPS or len(at) > 2:
         return defaults
@@ -91,8 +91,8 @@ def _unchecked_defaults(stack: StackFile, at: Location) -> Mapping[str, object]:
     if len(at) == 1:
         settings = Sections(config, stack.reader).settings(stack.stack)
         groups = {} if settings is None else settings.node_groups
-        return {name: filled_group(name, {}, provisioner) for name in groups}
-    filled = filled_group(str(at[1]), value_at(config, at) or {}, provisioner)
+        return {group: filled_group(group, {}, provisioner) for group in groups}
+    filled = filled_group(str(name), value_at(config, at) or {}, provisioner)
     return {**defaults, **filled} if is_mapping(filled) else defaults
 
 

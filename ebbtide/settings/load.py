@@ -19,6 +19,7 @@ from ebbtide.settings.file.problems import (
     SECRET,
     Caution,
     Finding,
+    Location,
     Problem,
     Secret,
     StackInvalid,
@@ -28,7 +29,7 @@ from ebbtide.settings.file.problems import (
 )
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.reading import Sections
-from ebbtide.settings.sections.secrets import command_of, placeholder_faults, placeholders_in
+from ebbtide.settings.sections.secrets import CHANGE_IT, command_of, doubtful_in, placeholder_faults, placeholders_in
 from ebbtide.text.files import read_file
 
 _READABLE = f"a readable file of at most {MOST_BYTES // 2**20} MiB"
@@ -52,16 +53,36 @@ class StackFile:
             faults.append(_plain_password(self.merged))
         return _parse(values, stack=self.stack, merged=self.merged, faults=faults, reader=self.reader)
 
-    def placeholders(self) -> list[Caution]:
-        """Return a warning for each secret that is not set yet, with the command that sets it."""
+    def unset_secrets(self) -> list[str]:
+        """Return the paths of the secrets that are placeholders."""
+        return [path_text(at) for at in placeholders_in(self.merged.config)]
+
+    def secret_cautions(self) -> list[Caution]:
+        """Return a warning for each secret that is not set yet or perhaps not encrypted, with the command that sets
+        it.
+        """
+        config = self.merged.config
+        unset, doubtful = "a placeholder, which pulumi up refuses", "perhaps not encrypted: Pulumi writes another form"
         return [
-            Caution(
-                "secret.placeholder",
-                f"{self.merged.source(at)}: {path_text(at)}",
-                f"a placeholder, which pulumi up refuses; set the value: {command_of(at)} --stack {self.stack}",
-            )
-            for at in placeholders_in(self.merged.config)
+            *(
+                self._secret_caution("secret.placeholder", at, f"{unset}; set the value: {self._command(at)}")
+                for at in placeholders_in(config)
+            ),
+            *(
+                self._secret_caution(
+                    "secret.perhaps-not-encrypted",
+                    at,
+                    f"{doubtful}. If it is the value itself: {self._command(at)}; {CHANGE_IT}",
+                )
+                for at in doubtful_in(config)
+            ),
         ]
+
+    def _secret_caution(self, code: str, at: Location, text: str) -> Caution:
+        return Caution(code, f"{self.merged.source(at)}: {path_text(at)}", text)
+
+    def _command(self, at: Location) -> str:
+        return f"{command_of(at)} --stack {self.stack}"
 
 
 def load_stack(stack: str, root: Path | None = None) -> StackSettings:

@@ -59,7 +59,7 @@ def test_check_warns_of_what_the_page_names() -> None:
 
 
 def test_the_page_has_the_commands_that_check_prints_for_the_placeholders() -> None:
-    placeholders = read_stack(str(STACK_FILE)).placeholders()
+    placeholders = read_stack(str(STACK_FILE)).secret_cautions()
 
     assert [caution.text.partition("set the value: ")[2] for caution in placeholders] == re.findall(
         r"^   (pulumi config set .+)$", PAGE, re.MULTILINE

@@ -22,7 +22,7 @@ from ebbtide.text.one_line import collapsed
 from ebbtide.vocabulary.controller_config import PoolPolicy
 from ebbtide.vocabulary.labels import NODE_GROUP, WORKLOAD
 
-_SHAPE, _ZONE = "(-[0-9]+x[0-9]+x[0-9]+)?", "[a-z0-9]"
+_SHAPE, _ZONE = "[0-9]+x[0-9]+x[0-9]+", "[a-z0-9]"
 _ADDED_TO_NAME = "[0-9a-f]{26}-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"  # by the provider and by EKS
 
 
@@ -62,7 +62,8 @@ def fallback_facts(api: KubeApi, policy: PoolPolicy, deployment: Document) -> Fa
 
 def fallback_lines(facts: FallbackFacts) -> list[str]:
     """Return sentences for an operator."""
-    lines = [f"{_workers_text(facts)}Workers start on {facts.first} first, else on {facts.second}; none moves back."]
+    order = f"Workers start on {facts.first} first, else on {facts.second}; in business hours none moves back."
+    lines = [f"{_workers_text(facts)}{order}"]
     paused = [_paused_text(group) for group in _paused(facts)]
     if paused:
         failed = several(len(paused), "Auto Scaling group")
@@ -87,7 +88,8 @@ def _workers_text(facts: FallbackFacts) -> str:
 
 def _paused(facts: FallbackFacts) -> list[Document]:
     """Return the Auto Scaling groups of the first choice, one for each shape and zone, that have failed to grow."""
-    ours = re.compile(f"eks-{name_stem(facts.first, NodeKind.SPOT)}{_SHAPE}-{_ZONE}-{_ADDED_TO_NAME}")
+    whole, of_a_shape = (name_stem(name, NodeKind.SPOT) for name in (facts.first, f"{facts.first}-"))
+    ours = re.compile(f"eks-({whole}|{of_a_shape}{_SHAPE})-{_ZONE}-{_ADDED_TO_NAME}")
     groups = rows_at(parsed_status(facts.autoscaler_status), "nodeGroups")
     return [
         group

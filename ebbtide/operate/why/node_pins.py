@@ -160,7 +160,7 @@ def _on_its_fallback(pod: Item, node_group: str) -> list[str]:
     first = first_choice(pod)
     if not node_group or first in ("", node_group):
         return []
-    return [f"its first choice is {first}; nothing moves it back, and it goes when idle"]
+    return [f"its first choice is {first}; nothing moves it back in business hours, and it goes when idle"]
 
 
 def _of_the_node(pod: Item) -> str:

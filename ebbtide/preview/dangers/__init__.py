@@ -3,7 +3,8 @@
 Dangers judge the change from one state to another. Faults of one state are for the policies (`ebbtide.policies`),
 whether they are new or not.
 
-The ceiling of the cost (`ceiling`) judges the later state, since a figure that is agreed must hold after each change.
+Two judge the later state. The ceiling of the cost (`ceiling`), since a figure that is agreed must hold after each
+change; and placeholders of secrets, since no change can begin before they are replaced.
 
 Blocking: Pulumi or AWS refuses the change, it destroys the entire stack, it kills pods that are never moved, or the
 stack costs more than agreed.
@@ -14,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from ebbtide.findings import Severity, worst_first
 from ebbtide.preview.dangers.ceiling import ceiling_dangers
-from ebbtide.preview.dangers.compared import Compared, impact_on_all
+from ebbtide.preview.dangers.compared import Compared, impact_on_all, listed
 from ebbtide.preview.dangers.conflicts import disks_out_of_reach, names_in_use
 from ebbtide.preview.dangers.kinds import KINDS, danger_kind
 from ebbtide.preview.dangers.losses import everything_goes, losses
@@ -34,6 +35,7 @@ CONTEXT_CHANGES = danger_kind("context-changes", "the stack uses the cluster of 
 STACK_FILE_REMOVED = danger_kind(
     "stack-file-removed", "the stack file is removed, and what it created stays", Severity.WARNING
 )
+SECRETS_UNSET = danger_kind("secrets-unset", "placeholders stand for values of secrets", Severity.WARNING)
 
 __all__ = ["KINDS", "ceiling_dangers", "dangers_of"]
 
@@ -49,10 +51,20 @@ def dangers_of(
         return () if before is None else (_file_removed(before),)
     if after.state is None:
         return ()
-    dangers = [*_change_dangers(None if before is None else before.state, after.state, changes)]
+    dangers = [*_unset_secrets(after), *_change_dangers(None if before is None else before.state, after.state, changes)]
     if before is not None and not planned:
         dangers += renewed_secrets(before, after)
     return tuple(worst_first(dangers))
+
+
+def _unset_secrets(after: Side) -> Iterator[Danger]:
+    if after.unset_secrets:
+        yield SECRETS_UNSET.danger(
+            subjects=after.unset_secrets,
+            text=f"has placeholders for {listed(after.unset_secrets)}, which are not set yet",
+            impact="pulumi preview and pulumi up end before the first resource",
+            remedy="set the values first: ebbtide check prints the commands",
+        )
 
 
 def _change_dangers(

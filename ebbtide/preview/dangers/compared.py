@@ -100,3 +100,8 @@ def counted(number: int, noun: str) -> str:
 def listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
+
+
+def paths_text(paths: Sequence[str]) -> str:
+    more = f", and {len(paths) - 2} more" if len(paths) > 2 else ""
+    return f"{', '.join(paths[:2])} changes{more}"

@@ -1,17 +1,20 @@
 """Dangers for nodes that stay: their number, version and launch template, and pods that move to another processor.
 
 Sources: docs/how-to/life.md, "The size of a group" and "A new version of Kubernetes"; EKS user guide, "Update a managed
-node group" for the 15 minutes.
+node group" for the 15 minutes; aws/karpenter-provider-aws v1.14.1, pkg/apis/v1/ec2nodeclass.go, for the fields of the
+hash whose change makes all nodes drift.
 """
 
 from collections.abc import Iterator, Sequence
 
+from components.cluster.karpenter.pools import class_name
 from ebbtide.findings import Severity
-from ebbtide.preview.dangers.compared import Compared, counted, listed
+from ebbtide.preview.dangers.compared import Compared, counted, listed, paths_text
 from ebbtide.preview.dangers.kinds import danger_kind
 from ebbtide.preview.document import ChangeKind, Danger, ResourceChange
 from ebbtide.provisioning_labels import Architecture, NodeKind
 from ebbtide.recording.state import NODE_GROUP_TYPE, GroupOverZones, node_group_name
+from ebbtide.recording.values import value_at
 from ebbtide.settings.capacity.packing import PodRequests, pod_requests
 from ebbtide.settings.capacity.placement import architecture
 from ebbtide.settings.model import StackSettings
@@ -25,11 +28,15 @@ KUBERNETES_REFUSED = danger_kind(
     "kubernetes-refused", "Kubernetes goes back, or up by more than one minor version", Severity.BLOCKING
 )
 NODES_REPLACED = danger_kind(
-    "nodes-replaced", "nodes are replaced, since their launch template changes", Severity.WARNING, Severity.NOTE
+    "nodes-replaced",
+    "nodes are replaced, since their launch template or EC2NodeClass changes",
+    Severity.WARNING,
+    Severity.NOTE,
 )
 PROCESSOR_CHANGED = danger_kind("processor-changed", "pods move to nodes with another processor", Severity.WARNING)
 
 _SIZES = "scalingConfig."
+_HASHED = tuple(f"spec.{field}" for field in ("kubelet", "blockDeviceMappings", "metadataOptions", "tags"))
 _DESIRED = "aws eks update-nodegroup-config --cluster-name … --nodegroup-name … --scaling-config desiredSize="
 
 
@@ -37,6 +44,7 @@ def node_dangers(compared: Compared) -> Iterator[Danger]:
     yield from _resized_groups(compared)
     yield from _kubernetes_version(compared)
     yield from _replaced_nodes(compared)
+    yield from _drifting_nodes(compared)
 
 
 def _resized_groups(compared: Compared) -> Iterator[Danger]:
@@ -134,6 +142,29 @@ def _replaced_nodes(compared: Compared) -> Iterator[Danger]:
             impact=compared.impact_on_groups(groups),
             remedy=f"in a maintenance ({_NEW_VERSION}): where budgets are closed EKS gives up after 15 minutes",
         )
+
+
+def _drifting_nodes(compared: Compared) -> Iterator[Danger]:
+    """Karpenter replaces all nodes of a NodePool whose EC2NodeClass has other hashed fields, within open budgets."""
+    changed: dict[str, list[str]] = {}
+    for change in compared.of("EC2NodeClass", ChangeKind.UPDATE):
+        if fields := [field.path for field in change.fields if field.path.startswith(_HASHED)]:
+            changed[str(value_at(compared.former(change).inputs, "metadata.name"))] = fields
+    old = compared.before.settings
+    for name, group in compared.before.groups_over_zones.items():
+        if fields := changed.get(class_name(name)):
+            pools = old.workers.items()
+            saving = [each for each, pool in pools if old.stopped_together(pool) and name in old.groups_of(pool)]
+            yield NODES_REPLACED.danger(
+                severity=Severity.WARNING if saving else Severity.NOTE,
+                subjects=(name,),
+                text=f"replaces the nodes of {name}, all of which drift under Karpenter: {paths_text(fields)}",
+                impact=compared.impact_on_groups([group]),
+                remedy=f"it begins outside business hours; the budget of {listed(saving)} is open: their jobs are "
+                "interrupted, save and go on"
+                if saving
+                else "none needed: it begins outside business hours, and nodes with closed budgets stay",
+            )
 
 
 def _groups_of_components(compared: Compared, components: set[str]) -> list[GroupOverZones]:

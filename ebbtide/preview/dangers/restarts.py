@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ebbtide.findings import Severity
 from ebbtide.preview.changes import identity
-from ebbtide.preview.dangers.compared import Compared, impact_on, listed
+from ebbtide.preview.dangers.compared import Compared, impact_on, listed, paths_text
 from ebbtide.preview.dangers.kinds import danger_kind
 from ebbtide.preview.document import ChangeKind, Danger
 from ebbtide.preview.sides import Side
 from ebbtide.recording.pods import Pods
 from ebbtide.recording.values import value_at
+from ebbtide.settings import StackSettings
 from ebbtide.settings.declared import rolling_pods
 from ebbtide.settings.file.keys import DIGEST_KEY, SECRETS
 from ebbtide.settings.sections.monitoring import ALERTMANAGER, PROMETHEUS
@@ -59,7 +60,7 @@ def _restarted(compared: Compared) -> Iterator[Danger]:
             names = tuple(entry.name for entry in entries)
             yield WORKLOAD_RESTARTED.danger(
                 subjects=names,
-                text=f"restarts {listed(names)} (fixed): {_paths_text(paths)}",
+                text=f"restarts {listed(names)} (fixed): {paths_text(paths)}",
                 impact=compared.impact(entries),
                 remedy=fix,
             )
@@ -67,7 +68,7 @@ def _restarted(compared: Compared) -> Iterator[Danger]:
 
 def _rolled(compared: Compared) -> Iterator[Danger]:
     """Flexible pods and workers whose template changes, which is routine."""
-    for category, fix in _WHILE_ROLLING.items():
+    for category in _WHILE_ROLLING:
         for paths, pods in _with_new_template(compared, category):
             by_end: dict[str, list[Pods]] = {_ALL: [], _ONLY: [], "": []}
             for entry in pods:
@@ -79,9 +80,9 @@ def _rolled(compared: Compared) -> Iterator[Danger]:
             if names:
                 yield PODS_ROLLED.danger(
                     subjects=names,
-                    text=f"rolls the pods of {listed(names)} ({category}): {_paths_text(paths)}",
+                    text=f"rolls the pods of {listed(names)} ({category}): {paths_text(paths)}",
                     impact=compared.impact(rolled),
-                    remedy=_rolling_fix(compared, names, fix),
+                    remedy=_rolling_fix(compared.before.settings, names, category),
                 )
 
 
@@ -90,7 +91,7 @@ def _away(compared: Compared, pods: Sequence[Pods], which: str, paths: Sequence[
         names = tuple(entry.name for entry in pods)
         yield SERVICE_AWAY.danger(
             subjects=names,
-            text=f"stops {listed(names)} until the next pod is ready: {which} first; {_paths_text(paths)}",
+            text=f"stops {listed(names)} until the next pod is ready: {which} first; {paths_text(paths)}",
             impact=compared.impact(pods),
             remedy=_WHILE_AWAY,
         )
@@ -106,9 +107,13 @@ def _end_first(compared: Compared, old: Pods) -> str:
     return _ONLY if new.kind == "Deployment" and new.replicas == 1 and surge == 0 else ""
 
 
-def _rolling_fix(compared: Compared, names: Sequence[str], fix: str) -> str:
-    """Return the advice, with another one for pools whose workers do not end their jobs first."""
-    pools = compared.after.settings.workers
+def _rolling_fix(settings: StackSettings, names: Sequence[str], category: Category) -> str:
+    """Return the advice, with another one for pools whose workers do not end their jobs first. The workers that stop
+    have the earlier settings.
+    """
+    fix, pools = _WHILE_ROLLING[category], settings.workers
+    if saving := [name for name in names if name in pools and pools[name].checkpoints is not None]:
+        fix += f"; in {listed(saving)} a job with a checkpoint saves and returns to the queue instead"
     unsafe = [name for name in names if name in pools and not pools[name].safe_stop]
     idle = f"update while {listed(unsafe)} {'is' if len(unsafe) == 1 else 'are'} idle (ebbtide status): without a safe "
     idle += "stop a worker that ends may lose its job"
@@ -131,11 +136,6 @@ def _with_new_template(compared: Compared, category: Category) -> Iterator[tuple
 def _within_pod(path: str, name: str) -> str:
     """The path below the pod, or below the container that has the pod's name: then equal changes are one danger."""
     return path.removeprefix(_TEMPLATE).removeprefix(f"spec.containers[{name}].")
-
-
-def _paths_text(paths: Sequence[str]) -> str:
-    more = f", and {len(paths) - 2} more" if len(paths) > 2 else ""
-    return f"{', '.join(paths[:2])} changes{more}"
 
 
 def renewed_secrets(before: Side, after: Side) -> Iterator[Danger]:
@@ -162,5 +162,5 @@ def renewed_secrets(before: Side, after: Side) -> Iterator[Danger]:
             subjects=names,
             text=f"{effect} if a value has changed: {why} is encrypted again",
             impact=impact_on(before.state, pods),
-            remedy=_WHILE_RESTARTING if fixed else _WHILE_ROLLING[category],
+            remedy=_WHILE_RESTARTING if fixed else _rolling_fix(before.settings, names, category),
         )

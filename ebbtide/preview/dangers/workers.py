@@ -118,13 +118,15 @@ def _other_fallback(compared: Compared, name: str, pool: WorkerSettings) -> Dang
             impact=impact,
             remedy="none needed if its jobs can wait for spot nodes",
         )
-    most = compared.after.settings.node_groups[on_demand].max
+    groups = compared.after.settings.node_groups
+    for_others = "" if groups[spot].has_gpus else f"; {spot} grows first for every pod that names no nodes"
     return FALLBACK_CHANGED.danger(
         subjects=(name,),
         text=f"lets workers of pool {name} start on group {on_demand}, on demand, when {spot} gets no nodes",
-        impact=f"up to {most} nodes at on-demand prices; there, too, any drain evicts all workers of a node at once",
+        impact=f"up to {groups[on_demand].max} nodes at on-demand prices; there, too, any drain evicts all workers of "
+        f"a node at once{for_others}",
         remedy=f"see that their jobs save; {page_command('spot#when-spot-has-no-capacity')} says when a worker falls "
-        "back, and that none moves back",
+        "back, and who may move it",
     )
 
 

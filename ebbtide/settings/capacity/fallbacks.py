@@ -5,7 +5,8 @@ other: for one pending pod the cluster autoscaler grows one of them at a time. A
 autoscaler reads it within a minute, takes the request back and pauses the group; then it tries the next one.
 
 The trap: if the first one's pause ends before the last one has failed, the autoscaler begins again with the first, and
-the fallback never grows. So the first pause lasts as long as all of them need.
+the fallback never grows. So the first pause lasts as long as all of them need, up to the longest pause; a spot group
+with more Auto Scaling groups than fit into it has a caution (`ebbtide.settings.checks.spot_cautions`).
 
 Sources: kubernetes/autoscaler 1.35.2, cloudprovider/aws/auto_scaling_groups.go (isNodeGroupAvailable), aws_manager.go
 (refreshInterval), utils/backoff/exponential_backoff.go; its issue 4958 for the trap. The tag
@@ -22,11 +23,20 @@ NOTICED_WITHIN = timedelta(minutes=2)
 """From a launch without capacity to the pause: a minute for AWS' report, which is assumed, and one until it is read."""
 
 
-def first_backoff(settings: StackSettings) -> timedelta:
-    """Return the first pause of every Auto Scaling group of the stack, 5 to 30 minutes; 5 without a fallback."""
-    groups = [
-        len(parts_of(name, group)) * len(settings.cluster.zones)
+MOST_GROUPS = LONGEST_BACKOFF // NOTICED_WITHIN
+"""Auto Scaling groups of one spot group that can all fail within the longest pause."""
+
+
+def groups_before_fallback(settings: StackSettings) -> dict[str, int]:
+    """Return the number of Auto Scaling groups of each spot group with a fallback under the cluster autoscaler."""
+    return {
+        name: len(parts_of(name, group)) * len(settings.cluster.zones)
         for name, group in settings.autoscaled_groups.items()
         if group.has_fallback
-    ]
-    return min(LONGEST_BACKOFF, max(USUAL_BACKOFF, NOTICED_WITHIN * max(groups, default=0)))
+    }
+
+
+def first_backoff(settings: StackSettings) -> timedelta:
+    """Return the first pause of every Auto Scaling group of the stack, 5 to 30 minutes; 5 without a fallback."""
+    most = max(groups_before_fallback(settings).values(), default=0)
+    return min(LONGEST_BACKOFF, max(USUAL_BACKOFF, NOTICED_WITHIN * most))

@@ -4,7 +4,9 @@ Secrets never reach a message: only scalars are quoted, `secure:` values are rep
 in URLs are masked.
 """
 
+import binascii
 import re
+from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -33,6 +35,11 @@ _CIPHERTEXT = re.compile(r"[A-Za-z0-9+/=:_\r\n-]+")
 Source: pulumi/pulumi, sdk/go/common/resource/config/crypt.go.
 """
 
+_NONCE, _TAG = 12, 16
+"""Bytes that AES-256-GCM adds to a value. Source: as above. Pulumi Cloud encrypts on its
+servers in a form that is not published; it is taken to be as long.
+"""
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Secret:
@@ -43,7 +50,8 @@ class Secret:
     token_fault: str = ""  # of the password as an ElastiCache token
     key_fault: str = ""  # of the digest key
     placeholder: bool = False  # the text is PLACEHOLDER
-    encrypted: bool = True  # False for a text that Pulumi cannot have written
+    encrypted: bool = True  # False for a text with characters that no encrypted value has
+    doubtful: bool = False  # the text has such characters only, but not the form of an encrypted value
 
     def __repr__(self) -> str:
         return "(a placeholder)" if self.placeholder else "(a secret)"
@@ -59,7 +67,28 @@ def secret_of(text: str) -> Secret:
 
 def encrypted_secret(text: str) -> Secret:
     """Return what stands for the text of a `secure:` value in a file. A text that may be encrypted counts as such."""
-    return secret_of(text) if _CIPHERTEXT.fullmatch(text) else Secret(encrypted=False)
+    if not _CIPHERTEXT.fullmatch(text):
+        return Secret(encrypted=False)
+    return secret_of(text) if text == PLACEHOLDER or _has_form(text) else Secret(doubtful=True)
+
+
+def _has_form(text: str) -> bool:
+    """True for the form of an encrypted value: Base64 of nonce and ciphertext, or `v1:NONCE:CIPHERTEXT`."""
+    match [_bytes_in(part) for part in "".join(text.split()).removeprefix("v1:").split(":")]:
+        case [nonce, sealed] if text.startswith("v1:"):
+            return nonce == _NONCE and sealed >= _TAG
+        case [whole] if not text.startswith("v1:"):
+            return whole >= _NONCE + _TAG
+        case _:
+            return False
+
+
+def _bytes_in(text: str) -> int:
+    """Return the length of what is written in Base64; 0 for any other text."""
+    try:
+        return len(b64decode(text, altchars=b"-_" if set(text) & {"-", "_"} else None, validate=True))
+    except binascii.Error:
+        return 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

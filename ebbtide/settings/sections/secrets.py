@@ -6,6 +6,9 @@ which receives decrypted values, does the same before validation.
 `{ secure: PLACEHOLDER }` stands for a value that is not set yet. Files with placeholders can be checked, rendered and
 previewed; the program refuses them.
 
+A text with a character that no encrypted value has is refused. A text that only lacks the form of one is a warning:
+another program may encrypt for Pulumi, and its form is not known.
+
 Trap: for Pulumi a top-level key with one `secure:` value is entirely secret, and the program does not know which of its
 values were encrypted. So only the file, which `ebbtide check` reads, shows a text in the clear next to encrypted ones;
 and other keys of pods stay out of this section, where Pulumi would hide them.
@@ -34,7 +37,7 @@ TLS_KEYS = ("tls.crt", "tls.key", "ca.crt")
 """Keys of a certificate, its private key and its authority, as cert-manager writes them."""
 
 _SHORTEST_KEY = 32
-_CHANGE_IT = "and change the value, it has been in a file"
+CHANGE_IT = "and change the value, it has been in a file"
 _EXAMPLE = f"{{ api: {{ TOKEN: {{ secure: {PLACEHOLDER} }} }} }}"
 
 SecretKeys: TypeAlias = Annotated[
@@ -89,13 +92,18 @@ def secret_faults(config: Mapping[str, object]) -> Iterator[Finding]:
                 wanted="a secure: value that pulumi config set --secret wrote, or a placeholder",
                 found="another text",
                 example=f"{{ secure: {PLACEHOLDER} }}",
-                hint=f"{command_of(at)}; {_CHANGE_IT}",
+                hint=f"{command_of(at)}; {CHANGE_IT}",
             )
 
 
 def placeholders_in(config: Mapping[str, object]) -> list[Location]:
     """Return the locations of the values that are not set yet."""
     return [at for at, secret in secrets_in(config) if secret.placeholder]
+
+
+def doubtful_in(config: Mapping[str, object]) -> list[Location]:
+    """Return the locations of the texts that are perhaps not encrypted."""
+    return [at for at, secret in secrets_in(config) if secret.doubtful]
 
 
 def placeholder_faults(config: Mapping[str, object]) -> list[Finding]:
@@ -180,7 +188,7 @@ def _value_faults(name: str, values: object) -> Iterator[Finding]:
                 at=(*at, str(key)),
                 wanted="a secure: value",
                 found=_kind(value),
-                hint=f"{set_command(name, str(key))}; {_CHANGE_IT}",
+                hint=f"{set_command(name, str(key))}; {CHANGE_IT}",
             )
 
 

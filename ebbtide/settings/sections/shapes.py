@@ -64,7 +64,9 @@ class NodeShape(Settings):
         default=None, description="maximum number of pods; default: 110, from 30 vCPUs on 250", examples=["110"]
     )
     usd_per_hour: PositiveNumber | None = Field(
-        default=None, description="US dollars per hour of one node; default: no estimate of its cost", examples=["0.85"]
+        default=None,
+        description="US dollars per hour of one node, of a spot node in a spot group; default: no estimate of its cost",
+        examples=["0.85"],
     )
 
     def as_type(self, name: str) -> InstanceType:

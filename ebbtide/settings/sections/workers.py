@@ -373,7 +373,7 @@ class WorkerSettings(PoolSettings, ScrapedPodSettings, GroupPodSettings):
     fallback: str = Field(
         default="",
         description="on-demand node group for workers that get no spot node; with nodeGroup of kind spot and "
-        "checkpoints of required: true. A worker that runs is never moved back",
+        "checkpoints of required: true. In business hours no running worker is moved back",
         examples=["gpu"],
     )
 

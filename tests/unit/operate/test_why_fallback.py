@@ -26,12 +26,16 @@ def one_of(*groups: str) -> dict[str, Any]:
     return {"matchExpressions": [{"key": "ebbtide.dev/node-group", "operator": "In", "values": [*groups]}]}
 
 
-AFFINITY = {
-    "nodeAffinity": {
-        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "preference": one_of("gpu-spot")}],
-        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [one_of("gpu", "gpu-spot")]},
+def prefers(spot: str) -> dict[str, Any]:
+    return {
+        "nodeAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "preference": one_of(spot)}],
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [one_of("gpu", spot)]},
+        }
     }
-}
+
+
+AFFINITY = prefers("gpu-spot")
 
 
 def nodes(**groups: str) -> list[dict[str, Any]]:
@@ -81,7 +85,9 @@ def test_a_pool_with_a_fallback_tells_where_its_workers_run_and_that_none_moves_
     found = told({WORKERS: on("a", "b", None, "gone"), NODES: nodes(a="gpu_spot", b="gpu")})
 
     workers = "1 on gpu-spot, 1 on gpu, 1 without a node, 1 on nodes of an unknown group"
-    assert found == [f"Its workers: {workers}. Workers start on gpu-spot first, else on gpu; none moves back."]
+    assert found == [
+        f"Its workers: {workers}. Workers start on gpu-spot first, else on gpu; in business hours none moves back."
+    ]
 
 
 @pytest.mark.parametrize("affinity", [{}, {"nodeAffinity": {}}])
@@ -106,10 +112,19 @@ def test_the_autoscaler_says_which_groups_of_spot_nodes_pause_and_why() -> None:
     )
 
 
+@pytest.mark.parametrize(("spot", "part"), [("spot", "spot"), ("spot", "spot-8x32x1"), ("cheap", "cheap")])
+def test_groups_named_like_their_kind_and_those_of_one_size_are_found(spot: str, part: str) -> None:
+    paused = status((in_aws(part), "Backoff"))
+
+    (_, why) = told({WORKERS: [], NODES: [], STATUS: paused}, prefers(spot))
+
+    assert f"does not grow 1 Auto Scaling group of {spot} now: {in_aws(part)} " in why
+
+
 def test_what_may_not_be_read_is_not_guessed() -> None:
     found = told({WORKERS: 403, NODES: 403, STATUS: 403})
 
-    assert found[0] == "Workers start on gpu-spot first, else on gpu; none moves back."
+    assert found[0] == "Workers start on gpu-spot first, else on gpu; in business hours none moves back."
     assert [line.partition(":")[2].partition(":")[0].strip() for line in found[1:]] == [
         "the nodes",
         "its pods",
@@ -125,4 +140,4 @@ def test_a_node_of_the_fallback_is_kept_by_a_worker_that_nothing_moves_back(grou
 
     lines = explain_node(NodeFacts(now=NOW, node=found, pods=[worker], flags={}))
 
-    assert ("its first choice is gpu-spot; nothing moves it back" in "\n".join(lines)) is said
+    assert ("its first choice is gpu-spot; nothing moves it back in business hours" in "\n".join(lines)) is said

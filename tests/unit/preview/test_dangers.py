@@ -1,7 +1,9 @@
 """Dangers of the demo customer with one changed key: sentence, impact and fix."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import pytest
 
@@ -448,8 +450,18 @@ def test_a_fallback_that_comes_or_goes_is_told_with_what_it_may_cost() -> None:
 
     assert coded([comes, goes]) == [(WARNING, "fallback-changed", ("prep",))] * 2
     assert comes.impact.startswith("up to 7 nodes at on-demand prices")
+    assert comes.impact.endswith("; spot grows first for every pod that names no nodes")
     assert "its jobs wait while spot group spot gets no nodes" in goes.text
     assert of_checkpoints(falling_back(fallback="flexible"), falling_back(fallback="flexible")) == []
+
+
+@pytest.mark.parametrize(("before", "saves"), [({"checkpoints": SAVED}, True), ({}, False)])
+def test_a_rolled_pool_saves_its_jobs_if_its_workers_have_checkpoints(before: Mapping[str, Any], saves: bool) -> None:
+    after = demo(put("workers", "prep", image="example.com/prep:other", checkpoints=SAVED))
+    found = dangers(demo(put("workers", "prep", **before)), after)
+    (rolled,) = [danger for danger in found if danger.code == "pods-rolled"]
+
+    assert ("in prep a job with a checkpoint saves" in rolled.remedy) is saves
 
 
 def test_a_pool_that_loses_its_checkpoints_may_keep_an_open_budget() -> None:

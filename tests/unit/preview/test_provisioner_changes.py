@@ -4,6 +4,7 @@ import pytest
 
 from ebbtide.findings import Severity
 from ebbtide.preview.document import Danger
+from ebbtide.preview.sides import Side
 from tests.builders.sides import Change, coded, dangers, demo, put, whole, without
 
 pytestmark = pytest.mark.whole
@@ -35,6 +36,32 @@ def test_the_second_step_says_how_many_nodes_run_beside_each_other_for_how_long_
     assert moved.text == "moves prep from nodes of group flexible to those of cheap"
     assert "no job is interrupted" in moved.remedy
     assert "(longestJob), $" in moved.remedy
+
+
+def test_a_larger_type_lets_all_nodes_of_a_karpenter_group_drift_and_a_smaller_one_none() -> None:
+    def with_types(*sizes: str) -> Side:
+        return demo(STAYS, BESIDE, put("nodeGroups", "cheap", instanceTypes=[f"m7i.{size}" for size in sizes]))
+
+    before = with_types("2xlarge", "4xlarge")
+    (drifts,) = dangers(before, with_types("2xlarge", "4xlarge", "8xlarge"))
+
+    assert coded([drifts]) == [(Severity.NOTE, "nodes-replaced", ("cheap",))]
+    assert "spec.kubelet.kubeReserved.cpu" in drifts.text
+    assert dangers(before, with_types("xlarge", "2xlarge", "4xlarge")) == ()
+
+
+def test_drifting_spot_nodes_interrupt_the_jobs_of_pools_that_save_together() -> None:
+    types = ["m7i.2xlarge", "m7a.2xlarge", "m6i.2xlarge", "m6a.2xlarge"]
+    saves = {"nodeGroup": "cheap", "checkpoints": {"store": "s3://acme-checkpoints", "required": True}}
+
+    def with_disk(size: int) -> Side:
+        spot = {"kind": "spot", "instanceTypes": types, "max": 4, "provisioner": "karpenter", "diskSize": size}
+        return demo(whole("nodeGroups", cheap=spot), put("workers", "prep", cpu=4, memory="16Gi", **saves))
+
+    drifts = of("nodes-replaced", dangers(with_disk(100), with_disk(120)))
+
+    assert drifts.severity is Severity.WARNING
+    assert "the budget of prep is open: their jobs are interrupted" in drifts.remedy
 
 
 def test_between_groups_of_one_provisioner_no_step_is_named() -> None:

@@ -49,6 +49,21 @@ def said(repository: Repository, *changes: tuple[str, str], **engine: bool) -> t
     return dangers_of(before, after, changes_between(before.resources, after.resources), **engine)
 
 
+@pytest.mark.parametrize("new", [True, False])
+def test_placeholders_are_named_since_pulumi_refuses_them(repository: Repository, new: bool) -> None:
+    repository.write((SHORTEST + SECRETS.lstrip("\n")).replace('"v1:a:key"', "PLACEHOLDER"))
+    after = side_now("acme", repository.root)
+
+    (found,) = [
+        danger
+        for danger in dangers_of(None if new else repository.at("HEAD"), after, [])
+        if danger.code == "secrets-unset"
+    ]
+
+    assert (found.severity, found.subjects) == (Severity.WARNING, ("ebbtide:digestKey",))
+    assert "ebbtide check prints the commands" in found.remedy
+
+
 def test_the_pods_that_take_a_value_roll(repository: Repository) -> None:
     found = said(repository, ("v1:a:password", "v1:b:password"))
 

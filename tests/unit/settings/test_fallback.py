@@ -7,7 +7,7 @@ import pytest
 
 from components.cluster.autoscaler_settings import autoscaler_flags
 from components.cluster.karpenter.pools import weights
-from ebbtide.settings import StackSettings
+from ebbtide.settings import StackSettings, warnings_of
 from ebbtide.settings.capacity.fallbacks import NOTICED_WITHIN, first_backoff
 from ebbtide.settings.capacity.packing import nodes_at_maximum
 from ebbtide.settings.capacity.shapes_of_group import parts_of
@@ -148,3 +148,44 @@ def test_the_first_pause_lasts_until_every_shape_and_zone_has_failed(tmp_path: P
     assert flag(many) == "16m0s"
     assert (first_backoff(without), flag(without)) == (timedelta(minutes=5), None)
     assert first_backoff(settings(tmp_path, types=MANY, cluster="provisioner: karpenter")) == timedelta(minutes=5)
+
+
+def in_three_zones(folder: Path, **given: str) -> StackSettings:
+    return loaded(stack(**given).replace("zones: [a, b]", "zones: [a, b, c]").replace("max: 10", "max: 90"), folder)
+
+
+FIVE_SIZES = "g5.2xlarge, g5.4xlarge, g5.8xlarge, g6e.2xlarge, g6e.4xlarge"
+
+
+@pytest.mark.parametrize(
+    ("types", "cluster", "minutes", "warned"),
+    [
+        (MANY, "", 24, False),
+        (FIVE_SIZES, "", 30, False),
+        (f"{FIVE_SIZES}, g6e.8xlarge", "", 30, True),
+        (f"{FIVE_SIZES}, g6e.8xlarge", "provisioner: karpenter", 5, False),
+    ],
+)
+def test_a_fallback_behind_more_groups_than_the_longest_pause_covers_is_told(
+    types: str, cluster: str, minutes: int, warned: bool, tmp_path: Path
+) -> None:
+    stack = in_three_zones(tmp_path, types=types, cluster=cluster)
+    told = [caution for caution in warnings_of(stack) if caution.code == "spot.late-fallback"]
+
+    assert first_backoff(stack) == timedelta(minutes=minutes)
+    assert [caution.place for caution in told] == (["nodeGroups.gpu-spot.instanceTypes"] if warned else [])
+    assert all("18 Auto Scaling groups" in caution.text and "at most 15 sizes" in caution.text for caution in told)
+
+
+@pytest.mark.parametrize(
+    ("train", "warned"),
+    [
+        (f"nodeGroup: spot, fallback: flexible, {SAVES}", ["nodeGroups.spot"]),
+        (f"nodeGroup: spot, {SAVES}", []),
+        (ON_SPOT, []),
+    ],
+)
+def test_a_spot_group_that_then_grows_first_for_all_pods_is_told(train: str, warned: list[str], tmp_path: Path) -> None:
+    told = warnings_of(settings(tmp_path, train=train))
+
+    assert [caution.place for caution in told if caution.code == "spot.grows-first"] == warned

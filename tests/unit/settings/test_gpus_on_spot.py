@@ -79,6 +79,18 @@ def test_with_karpenter_too_although_every_kubelet_reserves_what_the_largest_nee
     assert alone.memory - 1024 < node.memory < alone.memory
 
 
+def test_with_karpenter_a_type_with_more_processors_and_fewer_gpus_decides_what_kubelets_reserve(
+    tmp_path: Path,
+) -> None:
+    """230 millicores on a g5.16xlarge, which has one GPU, and 190 on a g4dn.12xlarge, which has four."""
+
+    def cpu(types: str) -> int:
+        text = stack(types=types, group="max: 30, provisioner: karpenter")
+        return node_of(loaded(text, tmp_path).node_groups["gpu-spot"]).cpu
+
+    assert cpu("g4dn.12xlarge") - cpu("g4dn.12xlarge, g5.16xlarge") == 230 - 190
+
+
 def test_pods_with_gpus_go_there_only_by_name(tmp_path: Path) -> None:
     text = stack(more='ebbtide:workloads: { viz: { category: flexible, image: "a:1", cpu: 1, memory: 1Gi, gpu: 1 } }')
 
@@ -104,6 +116,15 @@ def test_fewer_than_six_pools_of_capacity_are_told_with_the_reason(types: str, t
     assert [("1 type in 3 zones" in text, "none of these 3 has capacity" in text) for text in words] == (
         [(True, True)] if told else []
     )
+
+
+def test_of_few_pools_only_jobs_without_a_fallback_wait(tmp_path: Path) -> None:
+    both = "nodeGroups: { gpu: { instanceTypes: [g5.2xlarge], max: 3 },"
+    text = stack(types="g5.2xlarge", train=f"gpu: 1, fallback: gpu, {REQUIRED}").replace("nodeGroups: {", both)
+
+    (told,) = cautions(text, tmp_path, "spot.few-pools")
+
+    assert "none of these 3 has capacity, jobs without a fallback wait." in told
 
 
 def test_a_type_without_a_typical_price_is_named(tmp_path: Path) -> None:

@@ -152,10 +152,13 @@ def test_a_pull_secret_and_a_certificate_of_the_stack_need_the_keys_that_kuberne
     ]
 
 
+ENCRYPTED = "v1:MDEyMzQ1Njc4OTAx:MDEyMzQ1Njc4OTAxMjM0NQ=="
+"""In the form of an encrypted empty text: a nonce of 12 bytes and a tag of 16."""
+
 HELD_BACK = (
     "other:token: { secure: PLACEHOLDER }\nebbtide:redis: { kind: elasticache }\n"
     "ebbtide:redisPassword: { secure: PLACEHOLDER }\nebbtide:digestKey: { secure: PLACEHOLDER }\n"
-    'ebbtide:secrets: { web: { tls.key: { secure: PLACEHOLDER }, TOKEN: { secure: "v1:ab+/=:cd" } } }'
+    f'ebbtide:secrets: {{ web: {{ tls.key: {{ secure: PLACEHOLDER }}, TOKEN: {{ secure: "{ENCRYPTED}" }} }} }}'
 )
 
 
@@ -165,7 +168,7 @@ def test_check_warns_once_of_each_placeholder_with_its_line_and_command(tmp_path
 
     assert stack.settings().redis_password_set
     set_secret = "set the value: pulumi config set --secret"
-    assert [str(caution).replace(f"{tmp_path}/", "") for caution in stack.placeholders()] == [
+    assert [str(caution).replace(f"{tmp_path}/", "") for caution in stack.secret_cautions()] == [
         f"{path.name}:{line}: {key}: a placeholder, which pulumi up refuses; {set_secret} {argument} --stack acme"
         for line, key, argument in (
             (6, "other:token", "other:token"),
@@ -176,8 +179,40 @@ def test_check_warns_once_of_each_placeholder_with_its_line_and_command(tmp_path
     ]
 
 
-def test_a_file_without_placeholders_has_no_such_warning(tmp_path: Path) -> None:
-    assert read_stack(str(stack_file(shortest(more=SECRETS), tmp_path))).placeholders() == []
+@pytest.mark.parametrize(
+    "text", [ENCRYPTED, "A" * 38 + "==", "AAAB" * 10, "AAA_" * 10, f"'{'AAAB' * 5}\n\n      {'AAAB' * 5}'"]
+)
+def test_a_text_in_a_form_that_pulumi_writes_has_no_warning(text: str, tmp_path: Path) -> None:
+    more = f"ebbtide:redisPassword: {{ secure: {text} }}"
+
+    assert read_stack(str(stack_file(shortest(more=more), tmp_path))).secret_cautions() == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hunter2hunter2xx",
+        "changeme",
+        "placeholder",
+        "v1:PLACEHOLDER",
+        "A" * 36,
+        "A" * 41,  # no Base64
+        ENCRYPTED.removeprefix("v1:"),
+        ENCRYPTED.replace("v1:", "v2:"),
+        ENCRYPTED.replace("v1:MDEy", "v1:"),
+        ENCRYPTED.replace("MjM0NQ==", ""),
+        ENCRYPTED + ":" + "AAAB" * 10,
+    ],
+)
+def test_check_warns_of_a_text_in_another_form_without_showing_it(text: str, tmp_path: Path) -> None:
+    path = stack_file(shortest(more=f"other:token: a\nebbtide:redisPassword: {{ secure: {text} }}"), tmp_path)
+
+    (caution,) = read_stack(str(path)).secret_cautions()
+
+    assert (caution.code, caution.blocks) == ("secret.perhaps-not-encrypted", False)
+    assert caution.place == f"{path}:7: ebbtide:redisPassword"
+    assert "pulumi config set --secret ebbtide:redisPassword --stack acme; and change the value" in caution.text
+    assert text not in str(caution)
 
 
 @pytest.mark.parametrize(
