@@ -69,10 +69,10 @@ class StackCluster:
             )
         return StackCluster(self.name, self.region, *found)
 
-    def refuse_several(self, own: Iterable[Place], regions: Iterable[str]) -> None:
-        """Raise `LedgerError` if the rows of an unnamed cluster are of several. `regions`: with nodes or a cluster."""
+    def several(self, own: Iterable[Place], regions: Iterable[str]) -> str:
+        """Return one message if the rows of an unnamed cluster are of several. `regions`: with nodes or a cluster."""
         if self.name:
-            return
+            return ""
         named = [place for place in own if place.cluster]
         values = {
             "cluster name": {place.cluster for place in named},
@@ -80,11 +80,12 @@ class StackCluster:
             "region": {*regions} - {""},
         }
         several = " and ".join(number_of(len(each), what) for what, each in values.items() if len(each) > 1)
-        if several:
-            raise LedgerError(
-                f"--bill: wanted rows of one cluster, found {several} under this customer's tag, and the stack file "
-                "does not name its cluster (for example context: arn:aws:eks:eu-west-1:111122223333:cluster/prod)"
-            )
+        if not several:
+            return ""
+        return (
+            f"--bill: wanted rows of one cluster, found {several} under this customer's tag, and the stack file "
+            "does not name its cluster (for example context: arn:aws:eks:eu-west-1:111122223333:cluster/prod)"
+        )
 
 
 def cluster_of(settings: StackSettings) -> StackCluster:

@@ -181,12 +181,12 @@ class _Reader:
         """Add up the rows of the cluster. Raises `LedgerError` with all faults of rows that it needs."""
         cluster = self.cluster.in_account(self.accounts)
         own, elsewhere, unplaced = self._sorted(cluster)
-        cluster.refuse_several(own, (place.region for place, rows in own.items() if rows.has_cluster))
         stack, foreign = _together(own.values()), _together((self.others, *elsewhere.values(), *unplaced.values()))
         faults.include(stack.faults)
         faults.include(self.others.faults)
         stack.repeated.include(self.others.repeated)
-        faults.refuse(stack.repeated.fault(self.files))
+        several = cluster.several(own, (place.region for place, rows in own.items() if rows.has_cluster))
+        faults.refuse(several, stack.repeated.fault(self.files))
         dropped = Charge.DISCOUNT if self.has_net else None  # net costs include discounts
         lines = {key: amounts for key, amounts in stack.lines.items() if key.charge is not dropped}
         sums = dict.fromkeys((*Part, *Charge), 0.0)

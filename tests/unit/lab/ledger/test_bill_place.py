@@ -135,7 +135,7 @@ NAMED = {"resource_tags": tags(aws_eks_cluster_name="prod")}
     ("rows", "found"),
     [
         (moved(name="prod") + moved(name="basin"), "2 cluster names"),
-        ([node(HOUR, 0.8, **NAMED), *moved(name="basin")], "2 cluster names"),
+        ([{**node(HOUR, 0.8), **NAMED}, *moved(name="basin")], "2 cluster names"),
         (moved(name="prod") + moved(name="prod", account=SECOND_ACCOUNT), "2 accounts"),
         ([node(HOUR, 0.8), node(HOUR, 0.8, line_item_resource_id="i-1", product={"region": "eu-west-1"})], "2 regions"),
         (
@@ -150,10 +150,20 @@ def test_rows_of_several_clusters_are_refused_if_the_stack_file_names_none(
     with pytest.raises(LedgerError) as invalid:
         bill_of_existing(tmp_path, *rows)
 
-    assert str(invalid.value) == (
+    assert str(invalid.value).splitlines()[0] == (
         f"--bill: wanted rows of one cluster, found {found} under this customer's tag, and the stack file does not "
         "name its cluster (for example context: arn:aws:eks:eu-west-1:111122223333:cluster/prod)"
     )
+
+
+def test_several_clusters_and_two_deliveries_are_refused_at_once(tmp_path: Path) -> None:
+    copies = [node(HOUR, 0.8, line_item_resource_id="i-9")] * 2
+
+    with pytest.raises(LedgerError) as invalid:
+        bill_of_existing(tmp_path, *copies, *moved(name="prod"), *moved(name="basin"))
+
+    lines = str(invalid.value).splitlines()
+    assert [line.partition(": wanted ")[0] for line in lines] == ["--bill", "cur.csv"]
 
 
 def test_a_bucket_in_another_region_is_no_second_cluster_of_an_unnamed_one(tmp_path: Path) -> None:
