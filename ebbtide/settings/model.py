@@ -129,6 +129,11 @@ class StackSettings(Settings):
         return tuple(sorted(existing if self.cluster.context is not None else self.karpenter_groups))
 
     @property
+    def stated_region(self) -> str:
+        """Return the AWS region; "" for an existing cluster without `aws:region`: the default would be a guess."""
+        return self.region if self.region_set or self.cluster.context is None else ""
+
+    @property
     def place(self) -> str:
         """Return the AWS region or the context of an existing cluster, for messages."""
         return self.region if self.cluster.context is None else f"context {self.cluster.context}"

@@ -85,6 +85,7 @@ def covered(hour: datetime, usd: float, effective: float, **cells: Any) -> Itera
         hour,
         line_item_line_item_type="SavingsPlanNegation",
         line_item_usage_type="USE1-BoxUsage:m7i.4xlarge",
+        line_item_resource_id="i-0123456789abcdef0",
         line_item_unblended_cost=-usd,
         savings_plan_savings_plan_a_r_n=PLAN,
         savings_plan_savings_plan_effective_cost=0.0,

@@ -62,7 +62,7 @@ class BillAlone:
         return {
             "stack": self.settings.stack,
             "customer": self.settings.customer,
-            "region": self.settings.region,
+            "region": self.settings.stated_region,
             "bill": plain(self.bill),
             "nodes": {name or _LISTED: round(usd, 4) for name, usd in reductions_of(self.bill).items()},
             "missing": {"figures": [*_MISSING], "why": self.why},

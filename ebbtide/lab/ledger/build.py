@@ -26,7 +26,7 @@ def ledger_of(recording: RecordedMonth, settings: StackSettings, month: Month, n
     ledger = Ledger(
         stack=settings.stack,
         customer=settings.customer,
-        region=settings.region,
+        region=settings.stated_region,
         month=month,
         incomplete=_incomplete(month, paid, now),
         paid=paid.rows,

@@ -13,6 +13,7 @@ from ebbtide.lab.ledger.lives import NodeKey
 from ebbtide.lab.ledger.month import SPOT, LedgerError
 from ebbtide.lab.ledger.reading import RecordedMonth, Steps
 from ebbtide.prices import NoPrice, PricingAssumption, on_demand, price_date, spot_typical, steady
+from ebbtide.prices.missing import how_to_price
 from ebbtide.prices.tables import place_in_use, replacement
 from ebbtide.settings.capacity.node_sets import with_node_sets
 from ebbtide.settings.model import StackSettings
@@ -47,18 +48,22 @@ def rates_of(settings: StackSettings, recording: RecordedMonth) -> Rates:
     ran = {key.instance_type: key.group for key in recording.sightings.seen}
     fleets = {kind.name: group for group, shape in shapes.items() for kind in shape.types}
     for name, group in {**fleets, **ran}.items():
-        own = shapes[group].type_like(name).usd_per_hour if group in shapes else None
+        kind = shapes[group].type_like(name) if group in shapes else None
+        own = None if kind is None else kind.usd_per_hour
         try:
-            listed[name] = recorded.get(name) or ((0.0, on_demand(settings.region, name) if own is None else own),)
+            listed[name] = recorded.get(name) or (
+                (0.0, on_demand(settings.stated_region, name) if own is None else own),
+            )
         except NoPrice as error:
             if name in ran:
-                missing.append(f"{name or 'a node without an instance type'} ran in {group or 'no group'}: {error}")
+                why = error if settings.stated_region else f"no price: {how_to_price('')}"
+                missing.append(f"{name or 'a node without an instance type'} ran in {group or 'no group'}: {why}")
     if missing:
         raise LedgerError("\n".join(missing))
     spot_share: dict[str, float] = {}
     for name in listed:
         with suppress(NoPrice):
-            spot_share[name] = spot_typical(settings.region, name) / on_demand(settings.region, name)
+            spot_share[name] = spot_typical(settings.stated_region, name) / on_demand(settings.stated_region, name)
     return Rates(listed=listed, spot_share=spot_share)
 
 
@@ -66,14 +71,14 @@ def plan_share(settings: StackSettings, group: str, plan: PricingAssumption) -> 
     """Return the part of the list price that a node of a group costs under a plan."""
     kind = with_node_sets(settings).node_groups[group].types[0]
     try:
-        return steady(settings.region, kind, plan) / on_demand(settings.region, kind)
+        return steady(settings.stated_region, kind, plan) / on_demand(settings.stated_region, kind)
     except NoPrice:
         return 1.0
 
 
 def described(settings: StackSettings) -> dict[str, str]:
     """Return the sources of the prices, with dates, for people."""
-    dates, tables = price_date(settings.region), place_in_use()
+    dates, tables = price_date(settings.stated_region), place_in_use()
     recorded = "recorded by the exporter with each change; types without a record: "
     return {
         "on-demand": f"{'' if _replaced(settings) else recorded}{tables}, {dates.on_demand}",
@@ -85,4 +90,4 @@ def described(settings: StackSettings) -> dict[str, str]:
 def _replaced(settings: StackSettings) -> bool:
     """True if a directory of prices applies to the entire month."""
     book = replacement()
-    return book is not None and settings.region in book.regions
+    return book is not None and settings.stated_region in book.regions

@@ -139,13 +139,19 @@ def _capacity(node: Item) -> Capacity:
 
 
 def _price(node: Item, stack: StackSettings | None) -> float:
-    """Return US dollars per hour: the price in the stack file or its region's, or else of the node's own region."""
+    """Return US dollars per hour: the price in the stack file, or its type's in the file's region or its own.
+
+    A type that the node's set does not list has its own price. Raises `NoPrice`.
+    """
     labels = labels_of(node)
-    for name, selector in ({} if stack is None else stack.cluster.node_selectors).items():
-        if stack is not None and name in stack.node_groups and selector.items() <= labels.items():
-            kind = stack.node_groups[name].type_like(labels.get(INSTANCE_TYPE, ""))
-            if kind.usd_per_hour is not None or stack.region:
-                return on_demand(stack.region, kind)
-    if INSTANCE_TYPE not in labels or REGION not in labels:
+    name, region = labels.get(INSTANCE_TYPE, ""), labels.get(REGION, "")
+    for group, selector in ({} if stack is None else stack.cluster.node_selectors).items():
+        if stack is not None and group in stack.node_groups and selector.items() <= labels.items():
+            kind = stack.node_groups[group].type_like(name)
+            if kind is not None and kind.usd_per_hour is not None:
+                return kind.usd_per_hour
+            region = stack.region or region
+            name = name or ("" if kind is None else kind.name)
+    if not (name and region):
         raise NoPrice(f"node {node['metadata']['name']} has no labels {INSTANCE_TYPE} and {REGION}")
-    return on_demand(labels[REGION], labels[INSTANCE_TYPE])
+    return on_demand(region, name)

@@ -21,7 +21,7 @@ from ebbtide.settings.sections.shapes import NodeSetShape
 def with_node_sets(settings: StackSettings) -> StackSettings:
     """Return the stack with a node group for each described set of nodes. A stack on EKS is unchanged.
 
-    Without `aws:region` in the file the region is empty, which has no prices: the default region's would be a guess.
+    Without `aws:region` in the file the region is empty, which has no prices.
     """
     cluster = settings.cluster
     if not cluster.node_shapes:
@@ -30,7 +30,7 @@ def with_node_sets(settings: StackSettings) -> StackSettings:
         name: _group(name, shape, by_karpenter=cluster.by_karpenter(name))
         for name, shape in cluster.node_shapes.items()
     }
-    return settings.model_copy(update={"node_groups": groups, "region": settings.region if settings.region_set else ""})
+    return settings.model_copy(update={"node_groups": groups, "region": settings.stated_region})
 
 
 def constant_groups(settings: StackSettings) -> tuple[str, ...]:

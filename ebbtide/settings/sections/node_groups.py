@@ -199,9 +199,15 @@ class NodeGroupSettings(Settings):
         ]
         return tuple(largest_first(types) if self.by_karpenter else types)
 
-    def type_like(self, name: str) -> InstanceType:
-        """Return the type `name`, or the first one if the group does not list it."""
-        return next((kind for kind in self.types if kind.name == name), self.types[0])
+    def type_like(self, name: str) -> InstanceType | None:
+        """Return the type of a node that has the label `name`, or "" without a label; None if the file does not say it.
+
+        A set with one described size has nodes of any type. Of several types, a node without a label may have any.
+        """
+        types = self.types
+        one_size = isinstance(self.shape, NodeSetShape) and self.shape.one_size
+        only = types[0] if len(types) == 1 and (one_size or not name) else None
+        return next((kind for kind in types if kind.name == name), only)
 
     @property
     def has_gpus(self) -> bool:

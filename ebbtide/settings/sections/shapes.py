@@ -186,6 +186,11 @@ class NodeSetShape(ExistingNodeShape):
         """Return the names of the node types; one described size has no name of its own."""
         return self.instance_types or tuple(self.types) or ("node",)
 
+    @property
+    def one_size(self) -> bool:
+        """True if the file describes one size, which holds for nodes of any type."""
+        return not (self.instance_types or self.types)
+
     def as_type(self, name: str) -> InstanceType:
         """Return the type `name`, one of `type_names`."""
         if name in self.instance_types:

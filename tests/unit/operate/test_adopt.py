@@ -344,6 +344,35 @@ def test_a_node_of_a_listed_type_costs_that_type_in_the_files_region_or_its_own(
     assert f"{dollars(4 * on_demand(priced_in, 'm7i.2xlarge'))} an hour today" in line(lines, "list prices")
 
 
+@pytest.mark.parametrize(
+    ("shape", "label", "usd"),
+    [
+        ("instanceTypes: [m7i.4xlarge, m7i.8xlarge]", "m7i.large", on_demand("us-east-1", "m7i.large")),
+        ("types: { D16s: { cpu: 16, memory: 64Gi, usdPerHour: 3 } }", "D16s", 3),
+        ("types: { D16s: { cpu: 16, memory: 64Gi, usdPerHour: 3 } }", "m7i.large", on_demand("us-east-1", "m7i.large")),
+        ("cpu: 16, memory: 64Gi, usdPerHour: 2", "m7i.large", 2),
+        ("cpu: 16, memory: 64Gi", "m7i.large", on_demand("us-east-1", "m7i.large")),
+        ("instanceTypes: [m7i.4xlarge]", "", on_demand("us-east-1", "m7i.4xlarge")),
+        ("instanceTypes: [m7i.4xlarge, m7i.8xlarge]", "", None),
+    ],
+)
+def test_a_node_that_its_set_does_not_list_has_its_own_price(
+    shape: str, label: str, usd: float | None, tmp_path: Path
+) -> None:
+    selectors = "{ fixed: { pool: batch }, flexible: { pool: batch } }"
+    sets = f"nodeSelectors: {selectors}, nodePools: {{ flexible: [general] }}"
+    text = onprem(f"{sets}, nodeShapes: {{ flexible: {{ {shape}, max: 9 }} }}")
+    cluster = platform()
+    for node in cluster.nodes:
+        node["metadata"]["labels"] = {"pool": "batch", **({"node.kubernetes.io/instance-type": label} if label else {})}
+
+    settings = loaded(text.replace("config:\n", "config:\n  aws:region: us-east-1\n"), tmp_path)
+    lines = lines_of(cluster, "jupyter", "postgres", settings=settings)
+
+    wanted = "has no labels node.kubernetes.io/instance-type" if usd is None else f"{dollars(4 * usd)} an hour today"
+    assert any(wanted in text for text in lines)
+
+
 def test_files_on_a_node_pin_it_unless_the_autoscaler_is_told_otherwise() -> None:
     cluster = Adoptable()
     cluster.workload("Deployment", "api", 2, volumes=[{"name": "tmp", "emptyDir": {}}])

@@ -69,12 +69,28 @@ class StackCluster:
             )
         return StackCluster(self.name, self.region, *found)
 
+    def several(self, own: Iterable[Place], regions: Iterable[str]) -> str:
+        """Return one message if the rows of an unnamed cluster are of several. `regions`: with nodes or a cluster."""
+        if self.name:
+            return ""
+        named = [place for place in own if place.cluster]
+        values = {
+            "cluster name": {place.cluster for place in named},
+            "account": {place.account for place in named},
+            "region": {*regions} - {""},
+        }
+        several = " and ".join(number_of(len(each), what) for what, each in values.items() if len(each) > 1)
+        if not several:
+            return ""
+        return (
+            f"--bill: wanted rows of one cluster, found {several} under this customer's tag, and the stack file "
+            "does not name its cluster (for example context: arn:aws:eks:eu-west-1:111122223333:cluster/prod)"
+        )
+
 
 def cluster_of(settings: StackSettings) -> StackCluster:
     """Return the cluster of a stack: on EKS it has the customer's name; a context may be the ARN of a cluster."""
-    if settings.cluster.kind is ClusterKind.EKS:
-        return StackCluster(settings.customer, settings.region)
     arn = _CLUSTER.fullmatch(settings.cluster.context or "")
-    return (
-        StackCluster("", settings.region) if arn is None else StackCluster(arn["name"], arn["region"], arn["account"])
-    )
+    if arn is not None:
+        return StackCluster(arn["name"], arn["region"], arn["account"])
+    return StackCluster(settings.customer if settings.cluster.kind is ClusterKind.EKS else "", settings.stated_region)

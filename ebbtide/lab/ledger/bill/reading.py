@@ -139,7 +139,9 @@ class _Reader:
         self._add_plans(row, charges)
         if customer == self.customer:
             self._own(row, group, charges, rows)
-            if (full := self.deliveries.overfull(row, file)) is not None:
+            # Credits, refunds, discounts, taxes and negations repeat the hours of the usage that they are for.
+            is_usage = any(charge is Charge.USAGE for charge, _, _ in charges)
+            if is_usage and (full := self.deliveries.overfull(row, file)) is not None:
                 rows.repeated.overfull += 1
                 rows.repeated.files |= {full, file}
         elif not customer:
@@ -171,7 +173,8 @@ class _Reader:
                 unit=_UNITS.get(row.pricing_unit, "Hours" if is_node else "Units"),
                 correction=charge is Charge.REFUND and begin < row.bill_billing_period_start_date,
             )
-            amounts.quantity = quantity
+            # The hours of a refund are those of the usage: counted in both, they would be twice in a sum.
+            amounts.quantity = quantity if charge in (Charge.USAGE, Charge.PURCHASE) else 0.0
             rows.lines.setdefault(key, BilledAmounts()).add(amounts)
 
     def bill(self, faults: Faults) -> Bill:
@@ -182,7 +185,8 @@ class _Reader:
         faults.include(stack.faults)
         faults.include(self.others.faults)
         stack.repeated.include(self.others.repeated)
-        faults.refuse(stack.repeated.fault(self.files))
+        several = cluster.several(own, (place.region for place, rows in own.items() if rows.has_cluster))
+        faults.refuse(several, stack.repeated.fault(self.files))
         dropped = Charge.DISCOUNT if self.has_net else None  # net costs include discounts
         lines = {key: amounts for key, amounts in stack.lines.items() if key.charge is not dropped}
         sums = dict.fromkeys((*Part, *Charge), 0.0)
@@ -252,10 +256,10 @@ def read_bill(files: Sequence[Path], settings: StackSettings, month: Month) -> B
             f"{month.name} ({page_command('cost-tags')})"
         )
     if not bill.lines:
-        raise LedgerError(f"--bill: no charge of {month.name} {_wanted(settings, bill)}")
+        raise LedgerError(f"--bill: no charge of {month.name} {_wanted(settings.customer, reader.cluster, bill)}")
     return bill
 
 
-def _wanted(settings: StackSettings, bill: Bill) -> str:
-    tag = f"has the tag ebbtide.dev/customer={settings.customer}"
-    return f"in {settings.region} {tag}: all are in other regions, clusters or accounts" if bill.elsewhere_usd else tag
+def _wanted(customer: str, cluster: StackCluster, bill: Bill) -> str:
+    tag = f"has the tag ebbtide.dev/customer={customer}"
+    return f"in {cluster.region} {tag}: all are in other regions, clusters or accounts" if bill.elsewhere_usd else tag

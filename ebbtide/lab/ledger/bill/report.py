@@ -122,13 +122,13 @@ class Faults:
             first, before = self.rows.get(fault, (where, 0))
             self.rows[fault] = first, rows + before
 
-    def refuse(self, of_files: str = "") -> None:
-        """Raise `LedgerError` with all faults, if there are any; `of_files`: a fault of entire files."""
+    def refuse(self, *of_files: str) -> None:
+        """Raise `LedgerError` with all faults, if there are any; `of_files`: faults of entire files, or ""."""
         of_rows = [
             f"{first}: {fault}" + (f" (and {number_of(rows - 1, 'more row')})" if rows > 1 else "")
             for fault, (first, rows) in self.rows.items()
         ]
-        if faults := [*sorted(of_rows), *filter(None, [of_files])]:
+        if faults := [*sorted(of_rows), *filter(None, of_files)]:
             raise LedgerError("\n".join(faults))
 
 

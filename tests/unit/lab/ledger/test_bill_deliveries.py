@@ -2,6 +2,7 @@
 
 import gzip
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,55 @@ def test_an_hour_may_be_split(tmp_path: Path) -> None:
     bill = bill_of(tmp_path, *delivered([*shared, *stopped, *endpoint, balancer]))
 
     assert sum(bill.parts.values()) == pytest.approx(0.4 + 0.3 + 0.6 + 0.02 + 0.54)
+
+
+REPEATS = {
+    "Credit": Charge.CREDIT,
+    "Refund": Charge.REFUND,
+    "Tax": Charge.TAX,
+    "EdpDiscount": Charge.DISCOUNT,
+    "PrivateRateDiscount": Charge.DISCOUNT,
+    "BundledDiscount": Charge.DISCOUNT,
+    "SppDiscount": Charge.DISCOUNT,
+    "SavingsPlanNegation": None,  # of no charge
+}
+
+
+@pytest.mark.parametrize(("kind", "charge"), REPEATS.items())
+def test_rows_that_repeat_the_hours_of_their_usage_are_no_second_delivery(
+    tmp_path: Path, kind: str, charge: Charge | None
+) -> None:
+    first = datetime(2026, 11, 2, tzinfo=UTC)  # an hour of the known month's nodes, which are always in use
+    row = {**node(first, -0.08, line_item_line_item_type=kind), "identity_line_item_id": kind}
+
+    bill, truth = bill_of(tmp_path, *ROWS, row), bill_of(tmp_path, *ROWS)
+
+    assert bill.parts == truth.parts
+    changed = {name for name in Charge if bill.apart.get(name, 0.0) != truth.apart.get(name, 0.0)}
+    assert changed == ({charge} if charge else set())
+    hours = sum(amounts.quantity for key, amounts in bill.lines.items() if key.unit == "Hours" and key.part == "nodes")
+    assert hours == 72  # of three nodes in a day
+
+
+@pytest.mark.parametrize("kind", ["Usage", "SavingsPlanCoveredUsage", "DiscountedUsage"])
+def test_a_second_row_of_usage_is_a_second_delivery(tmp_path: Path, kind: str) -> None:
+    row = node(HOUR, 0.8, line_item_line_item_type=kind, reservation_effective_cost=0.5)
+
+    with pytest.raises(LedgerError, match=r"more than one hour of a resource in one hour \(1 row\)"):
+        bill_of(tmp_path, *delivered([row, row]))
+
+
+@pytest.mark.parametrize(("seconds", "is_refused"), [(59, False), (61, True)])
+def test_a_start_may_be_charged_for_up_to_a_minute_more_than_the_hour(
+    tmp_path: Path, seconds: int, is_refused: bool
+) -> None:
+    rows = delivered([node(HOUR, 0.4, line_item_usage_amount=amount) for amount in (1.0, seconds / 3600)])
+
+    if is_refused:
+        with pytest.raises(LedgerError, match="more than one hour of a resource in one hour"):
+            bill_of(tmp_path, *rows)
+    else:
+        assert bill_of(tmp_path, *rows).parts == {"nodes": 0.8}
 
 
 def test_two_plans_may_share_an_hour_of_one_line_item(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from ebbtide.lab.ledger.bill.lines import Charge
 from ebbtide.lab.ledger.bill.reading import read_bill
 from ebbtide.lab.ledger.month import LedgerError, plain
 from ebbtide.lab.ledger.sheets import bill_notes, bill_sheet
+from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.cluster import ClusterKind, ClusterSettings
 from tests.builders.cur import (
     ACCOUNT,
@@ -102,6 +103,80 @@ def test_an_existing_cluster_is_the_one_that_its_context_names(tmp_path: Path) -
     bill = read_bill([path], settings, MONTH)
 
     assert (amortised(bill), bill.elsewhere_usd) == (TRUTH, pytest.approx(TRUTH - 4.0))
+
+
+def existing(context: str = "prod", **changes: Any) -> StackSettings:
+    return stack_settings(cluster=ClusterSettings(kind=ClusterKind.EXISTING, context=context), **changes)
+
+
+def bill_of_existing(folder: Path, *rows: Cells, **changes: Any) -> Bill:
+    return read_bill([write_csv(folder / "cur.csv", rows)], existing(**changes), MONTH)
+
+
+@pytest.mark.parametrize("region", ["us-east-1", "eu-west-1"])
+def test_an_existing_cluster_without_a_region_is_in_the_one_of_its_rows(tmp_path: Path, region: str) -> None:
+    bill = bill_of_existing(tmp_path, *moved(region=region, name="prod"))
+
+    assert (amortised(bill), bill.elsewhere_usd) == (TRUTH, 0.0)
+
+
+def test_an_existing_cluster_with_a_region_has_its_rows_alone(tmp_path: Path) -> None:
+    rows = [*moved(region="eu-west-1", name="prod"), *moved(name="basin")]
+
+    bill = bill_of_existing(tmp_path, *rows, region="eu-west-1", region_set=True)
+
+    assert (amortised(bill), bill.elsewhere_usd) == (TRUTH, pytest.approx(TRUTH - 4.0))
+
+
+NAMED = {"resource_tags": tags(aws_eks_cluster_name="prod")}
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        (moved(name="prod") + moved(name="basin"), "2 cluster names"),
+        ([{**node(HOUR, 0.8), **NAMED}, *moved(name="basin")], "2 cluster names"),
+        (moved(name="prod") + moved(name="prod", account=SECOND_ACCOUNT), "2 accounts"),
+        ([node(HOUR, 0.8), node(HOUR, 0.8, line_item_resource_id="i-1", product={"region": "eu-west-1"})], "2 regions"),
+        (
+            moved(name="prod") + moved("eu-west-1", SECOND_ACCOUNT, "basin"),
+            "2 cluster names and 2 accounts and 2 regions",
+        ),
+    ],
+)
+def test_rows_of_several_clusters_are_refused_if_the_stack_file_names_none(
+    tmp_path: Path, rows: Sequence[Cells], found: str
+) -> None:
+    with pytest.raises(LedgerError) as invalid:
+        bill_of_existing(tmp_path, *rows)
+
+    assert str(invalid.value).splitlines()[0] == (
+        f"--bill: wanted rows of one cluster, found {found} under this customer's tag, and the stack file does not "
+        "name its cluster (for example context: arn:aws:eks:eu-west-1:111122223333:cluster/prod)"
+    )
+
+
+def test_several_clusters_and_two_deliveries_are_refused_at_once(tmp_path: Path) -> None:
+    copies = [node(HOUR, 0.8, line_item_resource_id="i-9")] * 2
+
+    with pytest.raises(LedgerError) as invalid:
+        bill_of_existing(tmp_path, *copies, *moved(name="prod"), *moved(name="basin"))
+
+    lines = str(invalid.value).splitlines()
+    assert [line.partition(": wanted ")[0] for line in lines] == ["--bill", "cur.csv"]
+
+
+def test_a_bucket_in_another_region_is_no_second_cluster_of_an_unnamed_one(tmp_path: Path) -> None:
+    bucket = {**service(HOUR, "AmazonS3", "TimedStorage", 1.0, "bucket"), "product": {"region": "eu-west-1"}}
+
+    assert amortised(bill_of_existing(tmp_path, *moved(name="prod"), bucket)) == TRUTH + 1.0
+
+
+def test_a_bill_of_other_regions_alone_names_the_region_of_the_clusters_arn(tmp_path: Path) -> None:
+    context = CLUSTER.replace("us-east-1", "eu-west-1")
+
+    with pytest.raises(LedgerError, match=r"no charge of 2026-11 in eu-west-1 has the tag"):
+        bill_of_existing(tmp_path, node(HOUR, 0.8), context=context)
 
 
 def test_accounts_are_counted_if_no_row_names_the_cluster(tmp_path: Path) -> None:

@@ -220,6 +220,40 @@ def test_each_described_type_of_existing_nodes_has_its_own_price(tmp_path: Path)
     assert [rates.listed_usd(kind, WHOLE.begin) for kind in (FLEXIBLE, FIXED)] == [2, 1]
 
 
+def test_a_type_that_no_described_set_lists_has_its_own_price(tmp_path: Path) -> None:
+    sets = "nodeSelectors: { flexible: { pool: batch } }, nodePools: { flexible: [general] }"
+    types = "{ D16s: { cpu: 16, memory: 64Gi, usdPerHour: 2 } }"
+    text = onprem(f"{sets}, nodeShapes: {{ flexible: {{ types: {types}, max: 9 }} }}")
+    existing = loaded(text.replace("config:\n", f"config:\n  aws:region: {REGION}\n"), tmp_path)
+    known = WHOLE.recording()
+    ran = {replace(key, group="flexible"): value for key, value in known.sightings.seen.items()}
+
+    rates = rates_of(existing, replace(known, prices={}, sightings=replace(known.sightings, seen=ran)))
+
+    assert rates.listed_usd(FLEXIBLE, WHOLE.begin) == on_demand(REGION, FLEXIBLE)
+
+
+def test_no_region_is_assumed_for_an_existing_cluster(tmp_path: Path) -> None:
+    recording = replace(WHOLE.recording(), prices={})
+
+    with pytest.raises(LedgerError) as invalid:
+        rates_of(loaded(onprem(), tmp_path), recording)
+
+    assert str(invalid.value).splitlines()[0] == (
+        f"{FIXED} ran in fixed: no price: usdPerHour in ebbtide:cluster.nodeShapes gives their price, and aws:region "
+        "that of their instanceTypes"
+    )
+
+
+def test_recorded_prices_need_no_region(tmp_path: Path) -> None:
+    ledger = ledger_of(WHOLE.recording(), loaded(onprem(), tmp_path), OCTOBER, datetime(2026, 11, 3, tzinfo=UTC))
+
+    assert ledger.region == ""
+    spot_types = {row.instance_type for row in ledger.paid if row.capacity_type == "spot"}
+    assert spot_types
+    assert f"No typical spot saving is known for {', '.join(sorted(spot_types))}: priced on demand." in ledger.notes
+
+
 @pytest.mark.parametrize("text", ["2026-13", "2026-1", "november", "1999-01", "2026-11-01"])
 def test_other_text_is_no_month(text: str) -> None:
     assert month_named(text, "UTC") is None
