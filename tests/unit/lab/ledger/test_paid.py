@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ebbtide.lab.ledger.build import ledger_of, usage_of_month
 from ebbtide.lab.ledger.lives import NodeKey, Sightings, gaps_between, lives_of
 from ebbtide.lab.ledger.month import LedgerError, Month, month_named
+from ebbtide.lab.ledger.page import render_page
 from ebbtide.lab.ledger.paid import Paid, paid_of
 from ebbtide.lab.ledger.rates import rates_of
 from ebbtide.lab.ledger.sheets import NO_GROUP, view_of
@@ -195,6 +196,7 @@ def test_nodes_without_a_type_are_a_line_with_their_hours_and_without_dollars(ac
     assert (name, usd) == ("instance type unknown", DASH)
     assert hours == pytest.approx(FARGATE_HOURS, abs=0.1)
     assert NO_GROUP not in lines
+    assert NO_GROUP not in render_page(view_of(ledger))
     assert any(note.startswith("30 node-hours of unknown instance types") for note in ledger.notes)
     assert all(entry.low_usd is not None for entry in ledger.alternatives if entry.name == "peak fleet")
 
