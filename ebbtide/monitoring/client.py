@@ -123,7 +123,7 @@ class Prometheus:
                 return UnknownAnswer(
                     f"{self.where}: ebbtide_{metric} is {duration(-age.total_seconds())} in the future"
                 )
-        leaders = self._samples(f"sum({self._of('leader')})")
+        leaders = self._samples(self._of.leaders())
         if not isinstance(leaders, UnknownAnswer) and leaders[0].value > 1:
             leading = f"{leaders[0].value:.0f} controllers of {self._of.customer} lead at once"
             return UnknownAnswer(f"{self.where}: {leading}: do two clusters have this value of the label {CUSTOMER}?")

@@ -4,8 +4,9 @@ They read the metrics of Ebbtide's processes, of the stack's cluster autoscaler,
 **cAdvisor's series have no customer** in an existing Prometheus: joins with the exporter's pods and nodes select them,
 so another cluster in the same Prometheus is left out unless it has a node and a pod of the same names.
 
-During a rollout there may be two exporters, so the rules take the maximum of each of its series: one node never counts
-twice.
+During a rollout there may be two exporters, so the rules take the maximum of each of its series, and a node's or pod's
+newest labels: one node never counts twice. Kubelets and GPUs may be scraped by two addresses, so the rules take the
+maximum of each container and GPU before any sum.
 """
 
 from collections.abc import Iterator
@@ -87,7 +88,7 @@ def _of_use(of: Metrics) -> Iterator[RecordingRule]:
     yield RecordingRule(record=Recorded.USED_CPU, expr=_used(of, cpu))
     memory = 'container_memory_working_set_bytes{container!=""}'
     yield RecordingRule(record=Recorded.USED_MEMORY, expr=_used(of, memory))
-    busy = 'DCGM_FI_DEV_GPU_UTIL{pod!=""} / 100'
+    busy = 'max by (namespace, pod, gpu, UUID) (DCGM_FI_DEV_GPU_UTIL{pod!=""}) / 100'
     by_pod = f"sum by (namespace, pod) ({busy})"
     yield RecordingRule(
         record=Recorded.USED_GPUS,
@@ -112,11 +113,11 @@ def _of_trouble(of: Metrics) -> Iterator[RecordingRule]:
 
 
 def _groups(of: Metrics) -> str:
-    return of.highest("node_info", "node", "group")
+    return of.newest("node_info", ("node",), "group")
 
 
 def _pods(of: Metrics) -> str:
-    return of.highest("pod_info", *_POD, "node", "category", "workload")
+    return of.newest("pod_info", _POD, "node", "category", "workload")
 
 
 def _by_group(of: Metrics, metric: str) -> str:

@@ -71,5 +71,19 @@ class Metrics:
         """Return the maximum without the labels of the reporting pod, which change with each new leader."""
         return f"max by ({', '.join((CUSTOMER, *by))}) ({self(name, **labels)})"
 
+    def newest(self, name: str, of: tuple[str, ...], *by: str) -> str:
+        """Return 1 for each node or pod `of` with the labels `by` of its newest sample.
+
+        Prometheus shows a series for five minutes after its last sample. Within them a name may have come back with
+        other labels, and a join by the name alone would find two series and fail.
+        """
+        seen, one = f"timestamp({self(name)})", ", ".join((CUSTOMER, *of))
+        newest = f"== bool on ({one}) group_left () max by ({one}) ({seen})"
+        return f"(max by ({', '.join((one, *by))}) ({seen}) {newest} == 1)"
+
+    def leaders(self) -> str:
+        """Return the number of pods that lead. Replicas of Prometheus that record one pod twice count once."""
+        return f"sum(max by (pod, instance) ({self('leader')}))"
+
     def lowest(self, name: str, *by: str) -> str:
         return f"min by ({', '.join((CUSTOMER, *by))}) ({self(name)})"

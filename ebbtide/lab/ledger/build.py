@@ -14,6 +14,7 @@ from ebbtide.lab.ledger.reading import RecordedMonth, Requests
 from ebbtide.lab.simulator.strategies.plans import NODE_BOOT_S
 from ebbtide.settings.capacity.node_sets import with_node_sets
 from ebbtide.settings.model import StackSettings
+from ebbtide.text.counts import count
 
 IDLE = "idle"
 UNKNOWN_REQUESTS = "requests not recorded"
@@ -74,12 +75,15 @@ def _incomplete(month: Month, paid: Paid, now: datetime) -> str:
 def _notes(settings: StackSettings, paid: Paid, spot_share: Mapping[str, float]) -> Iterator[str]:
     yield f"Boots: {NODE_BOOT_S:.0f} s from launch until the node joined, at the node's price: an estimate."
     yield "Nodes only: no disks, cluster fee, NAT, load balancers, traffic or taxes."
-    spot = sorted({row.instance_type for row in paid.rows if row.capacity_type == SPOT})
+    rows = [row for row in paid.rows if row.is_priced]
+    if hours := sum(row.hours for row in paid.rows if not row.is_priced):
+        yield f"{count(hours)} node-hours of unknown instance types, such as Fargate's, have no price and no dollars."
+    spot = sorted({row.instance_type for row in rows if row.capacity_type == SPOT})
     if spot:
         yield "Spot nodes are priced at a month's typical saving, which hides differences between zones and days."
     if bare := [name for name in spot if name not in spot_share]:
         yield f"No typical spot saving is known for {', '.join(bare)}: priced on demand."
-    unlimited = {row.group or "no group" for row in paid.rows} - with_node_sets(settings).node_groups.keys()
+    unlimited = {row.group or "no group" for row in rows} - with_node_sets(settings).node_groups.keys()
     if unlimited and paid.gaps:
         groups = ", ".join(sorted(unlimited))
         yield f"No max is known for nodes of {groups}: in gaps their upper bound is the highest recorded number."

@@ -2,7 +2,8 @@
 
 A node's object has a creation time, so its start is exact even if no sample was recorded then. It ended between its
 last sample and the exporter's next reading without it: the ledger takes the midpoint, or the last sample before a gap.
-A node that was seen before and after a gap with the same name and creation time ran during the gap.
+A node that was seen before and after a gap with the same name and creation time ran during the gap. A node's first
+samples may lack its labels: without an instance type they have the labels of its next sample that has one.
 """
 
 from bisect import bisect_left, bisect_right
@@ -62,17 +63,31 @@ def _lives(node: str, keys: Iterable[NodeKey], sightings: Sightings) -> Iterator
     births, looks = sorted(set(sightings.created.get(node, ()))), sightings.looks
     samples = sorted(((at, key) for key in keys for at in set(sightings.seen[key])), key=itemgetter(0))
     born = [bisect_right(births, at + _CLOCK_S) for at, _ in samples]  # number of births until each sample
-    cuts = [
-        place
-        for place, ((before, old), (at, key)) in enumerate(pairwise(samples), start=1)
-        if old != key or born[place] != born[place - 1] or _absent(before, at, looks)
+    stays = [
+        born[place] == born[place - 1] and not _absent(before, at, looks)
+        for place, ((before, _), (at, _)) in enumerate(pairwise(samples), start=1)
     ]
+    labels = _with_types([key for _, key in samples], stays)
+    cuts = [place for place, stayed in enumerate(stays, start=1) if not stayed or labels[place - 1] != labels[place]]
     for first, last in pairwise((0, *cuts, len(samples))) if samples else ():
-        at, key = samples[first]
+        at, key = samples[first][0], labels[first]
         is_new = born[first] > (born[first - 1] if first else 0)
         created = births[born[first] - 1] if is_new else None
         begin = at if created is None else min(created, at)
         yield Life(key=key, created=created, begin=begin, end=_end(samples[last - 1][0], looks))
+
+
+def _with_types(labels: Sequence[NodeKey], stays: Sequence[bool]) -> list[NodeKey]:
+    """Replace labels without an instance type by the next ones of the same life that have one, or by the last ones.
+
+    `stays` states for each sample but the first whether the node is the one of the sample before.
+    """
+    typed = list(labels)
+    links = [(place, place + 1) for place, stayed in enumerate(stays) if stayed]
+    for into, source in (*reversed(links), *((after, before) for before, after in links)):
+        if not typed[into].instance_type and typed[source].instance_type:
+            typed[into] = typed[source]
+    return typed
 
 
 def _absent(before: float, after: float, looks: Sequence[float]) -> bool:

@@ -84,12 +84,16 @@ class NodeHours:
     day: date
     group: str  # "" for nodes without a group
     category: str  # fixed, flexible, gpu or spot; "" if the node lacks the label
-    instance_type: str
+    instance_type: str  # "" for nodes without one; then they have dollars only if their group states a price
     capacity_type: str  # SPOT or ON_DEMAND
     hours: float = 0.0
     usd: float = 0.0  # without boots
     boots: int = 0
     boot_usd: float = 0.0  # estimated: from launch until the node joined
+
+    @property
+    def is_priced(self) -> bool:
+        return bool(self.instance_type or self.usd or self.boot_usd)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

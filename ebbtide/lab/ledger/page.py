@@ -2,6 +2,7 @@
 
 from calendar import monthrange
 from datetime import date
+from operator import attrgetter
 
 from ebbtide.lab.ledger.month import Ledger
 from ebbtide.lab.ledger.sheets import NO_GROUP, LedgerView, headline, saved_text, share_text
@@ -48,7 +49,7 @@ def _days(ledger: Ledger) -> LiveFigure:
     year, month = ledger.month.year, ledger.month.month
     days = [date(year, month, day + 1) for day in range(monthrange(year, month)[1])]
     paid: dict[str, dict[date, float]] = {}
-    for row in ledger.paid:
+    for row in filter(attrgetter("is_priced"), ledger.paid):
         by_day = paid.setdefault(row.group or NO_GROUP, {})
         if row.hours:  # a node that joined in a gap has a row for its boot
             by_day[row.day] = by_day.get(row.day, 0.0) + row.usd

@@ -49,7 +49,8 @@ class Paid:
 
 def paid_of(settings: StackSettings, month: Month, recording: RecordedMonth, rates: Rates) -> Paid:
     first, last = month.begin.timestamp(), month.end.timestamp()
-    lives = clipped(lives_of(recording.sightings), (first, last))
+    there = clipped(lives_of(recording.sightings), (first, last))
+    lives = [life for life in there if rates.know(life.key)]
     gaps = gaps_between(recording.sightings.looks, first, last)
     rows: dict[tuple[date, str, str, str, str], NodeHours] = {}
     hourly: defaultdict[tuple[str, int], Amount] = defaultdict(Amount)
@@ -60,6 +61,10 @@ def paid_of(settings: StackSettings, month: Month, recording: RecordedMonth, rat
         place = (day, key.group, key.category, key.instance_type, key.capacity_type)
         return rows.setdefault(place, NodeHours(*place))
 
+    for life in there:
+        if not rates.know(life.key):
+            for begin, end in _cut(life, gaps, first, ()):
+                row_of(life.key, begin).hours += (end - begin) / HOUR_S
     for life in lives:
         key = life.key
         for begin, end in _cut(life, gaps, first, rates.changes(key.instance_type)):

@@ -21,12 +21,22 @@ from ebbtide.settings.model import StackSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """On-demand dollars per hour by instance type, and the fraction of the on-demand price that a spot node costs."""
+    """On-demand dollars per hour by instance type, and the fraction of the on-demand price that a spot node costs.
+
+    `untyped` are dollars per hour of a node without an instance type, by groups whose nodes have one stated price.
+    """
 
     listed: Mapping[str, Steps]
     spot_share: Mapping[str, float]
+    untyped: Mapping[str, float]
+
+    def know(self, key: NodeKey) -> bool:
+        """Return False for a node that has no instance type and whose group states no price, such as Fargate's."""
+        return bool(key.instance_type) or key.group in self.untyped
 
     def usd(self, key: NodeKey, at: float) -> float:
+        if not key.instance_type:
+            return self.untyped[key.group]
         usd = self.listed_usd(key.instance_type, at)
         return usd * self.spot_share.get(key.instance_type, 1.0) if key.capacity_type == SPOT else usd
 
@@ -36,7 +46,7 @@ class Rates:
         return steps[max(0, bisect_right(steps, (at, float("inf"))) - 1)][1]
 
     def changes(self, instance_type: str) -> tuple[float, ...]:
-        return tuple(at for at, _ in self.listed[instance_type][1:])
+        return tuple(at for at, _ in self.listed.get(instance_type, ())[1:])
 
 
 def rates_of(settings: StackSettings, recording: RecordedMonth) -> Rates:
@@ -45,7 +55,7 @@ def rates_of(settings: StackSettings, recording: RecordedMonth) -> Rates:
     shapes = with_node_sets(settings).node_groups
     listed: dict[str, Steps] = {}
     missing: list[str] = []
-    ran = {key.instance_type: key.group for key in recording.sightings.seen}
+    ran = {key.instance_type: key.group for key in recording.sightings.seen if key.instance_type}
     fleets = {kind.name: group for group, shape in shapes.items() for kind in shape.types}
     for name, group in {**fleets, **ran}.items():
         kind = shapes[group].type_like(name) if group in shapes else None
@@ -57,14 +67,16 @@ def rates_of(settings: StackSettings, recording: RecordedMonth) -> Rates:
         except NoPrice as error:
             if name in ran:
                 why = error if settings.stated_region else f"no price: {how_to_price('')}"
-                missing.append(f"{name or 'a node without an instance type'} ran in {group or 'no group'}: {why}")
+                missing.append(f"{name} ran in {group or 'no group'}: {why}")
     if missing:
         raise LedgerError("\n".join(missing))
     spot_share: dict[str, float] = {}
     for name in listed:
         with suppress(NoPrice):
             spot_share[name] = spot_typical(settings.stated_region, name) / on_demand(settings.stated_region, name)
-    return Rates(listed=listed, spot_share=spot_share)
+    stated = {group: {kind.usd_per_hour for kind in shape.types} for group, shape in shapes.items()}
+    untyped = {group: usd for group, (usd, *others) in stated.items() if usd is not None and not others}
+    return Rates(listed=listed, spot_share=spot_share, untyped=untyped)
 
 
 def plan_share(settings: StackSettings, group: str, plan: PricingAssumption) -> float:

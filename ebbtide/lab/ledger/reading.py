@@ -85,7 +85,7 @@ class MonthReader:
         return Sightings(looks=sorted(looks), seen=seen, created=created)
 
     def refuse_two_clusters(self) -> None:
-        readings = f"sum_over_time((sum({self.of('leader')}) > bool 1)[20m:5m])"
+        readings = f"sum_over_time(({self.of.leaders()} > bool 1)[20m:5m])"
         for points in self._read(readings, _SLOW_STEP).values():
             for at, count in points.items():
                 if count >= _TWO_LEADERS:
@@ -94,9 +94,10 @@ class MonthReader:
                     raise LedgerError(f"{self.prometheus.where}: {why}: {question}")
 
     def prices(self) -> dict[str, Steps]:
-        price = self.of.highest("node_dollars_per_hour", "node")
-        kinds = self.of.highest("node_info", "node", "instance_type")
-        priced = f"max by (instance_type) ({price} * on (customer, node) group_left (instance_type) {kinds})"
+        price, kinds = self.of("node_dollars_per_hour"), self.of.newest("node_info", ("node",), "instance_type")
+        last = f"timestamp({price}) == on (customer, node) group_left () max by (customer, node) (timestamp({price}))"
+        usd = f"max by (customer, node) ({price} and ({last}))"
+        priced = f"max by (instance_type) ({kinds} * on (customer, node) group_left () {usd})"
         return self._steps("instance_type", priced, PRICE_STEP)
 
     def wanted(self) -> dict[str, Steps]:
@@ -140,10 +141,13 @@ class MonthReader:
         return shares
 
     def _shares(self, requested: Recorded, paid: Recorded) -> Mapping[Labels, Points]:
-        """Divide sums over the same evaluations, so that missing evaluations in an hour do not matter."""
+        """Divide sums over the same evaluations, so that missing evaluations in an hour do not matter.
+
+        Of replicas of Prometheus the one with most evaluations counts.
+        """
         customer = self.of.customer
-        asked = f"sum by (customer, group, category, workload) (sum_over_time({requested.of(customer)}[1h]))"
-        there = f"sum by (customer, group) (sum_over_time({paid.of(customer)}[1h]))"
+        asked = f"max by (customer, group, category, workload) (sum_over_time({requested.of(customer)}[1h]))"
+        there = f"max by (customer, group) (sum_over_time({paid.of(customer)}[1h]))"
         return self._read(f"{asked} / on (customer, group) group_left {there}", _HOUR, "group", "category", "workload")
 
     @cached_property

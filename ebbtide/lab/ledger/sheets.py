@@ -13,7 +13,7 @@ from ebbtide.text.money import dollars
 from ebbtide.text.sheet import DOLLARS, Cell, Column, Sheet, left, right
 from ebbtide.text.terminal import sheet_table
 
-NO_GROUP = "no group"
+NO_GROUP, UNTYPED = "no group", "instance type unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,8 @@ def share_text(ledger: Ledger, usd: float) -> str:
 def _paid(ledger: Ledger) -> Sheet:
     groups: dict[str, list[NodeHours]] = {}
     for row in ledger.paid:
-        groups.setdefault(row.group or NO_GROUP, []).append(row)
+        groups.setdefault((row.group or NO_GROUP) if row.is_priced else UNTYPED, []).append(row)
+    untyped = groups.pop(UNTYPED, [])
     lines: dict[str, Cell] = {"assumed plan": ledger.plan_usd} if ledger.plan_usd else {}
     if ledger.gaps:
         lines["gaps"] = span(sum(gap.low_usd for gap in ledger.gaps), sum(gap.high_usd for gap in ledger.gaps))
@@ -87,6 +88,7 @@ def _paid(ledger: Ledger) -> Sheet:
         columns=[*_first("group"), *right("dollars", unit=DOLLARS), *_PAID],
         rows=[
             *((name, sum(row.usd for row in rows), *_sums(rows)) for name, rows in groups.items()),
+            *([(UNTYPED, DASH, *_sums(untyped))] if untyped else []),
             *((name, cell, *[""] * len(_PAID)) for name, cell in lines.items()),
         ],
         total=("total", total, *_sums(ledger.paid)),

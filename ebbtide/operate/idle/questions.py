@@ -165,12 +165,14 @@ def _cpu_and_network(pods: Sequence[PricedPod], ours: str) -> str:
     """Return an expression that is 0 while a pod uses neither CPU nor network. NaN counts as use."""
     where = f'{ours},namespace=~"{"|".join(sorted({pod.namespace for pod in pods}))}"'
 
-    def rate(metric: str, label: str) -> str:
-        return f'sum by (node, namespace, pod) (rate(container_{metric}_total{{{label}!="",{where}}}{_WINDOW}))'
+    def rate(metric: str, label: str, part: str) -> str:
+        each = f'rate(container_{metric}_total{{{label}!="",{where}}}{_WINDOW})'
+        # A kubelet that is scraped by two addresses has each series twice.
+        return f"sum by (node, namespace, pod) (max by (node, namespace, pod, {part}) ({each}))"
 
-    network = " + ".join(rate(f"network_{way}_bytes", "pod") for way in ("receive", "transmit"))
-    quiet = f"({rate('cpu_usage_seconds', 'container')} <= bool {_CPU_CORES:g}) + ({network} <= bool {_NETWORK_BYTES})"
-    return f"(2 - ({quiet}))"
+    network = " + ".join(rate(f"network_{way}_bytes", "pod", "interface") for way in ("receive", "transmit"))
+    cpu = rate("cpu_usage_seconds", "container", "container")
+    return f"(2 - (({cpu} <= bool {_CPU_CORES:g}) + ({network} <= bool {_NETWORK_BYTES})))"
 
 
 def _routed(settings: StackSettings) -> Mapping[str, set[str]]:

@@ -104,13 +104,15 @@ class Weeks:
         def measured(at: datetime) -> bool:
             return pod.there(at) and pod.measured(at)
 
-        cpu = f'container_cpu_usage_seconds_total{{container="main",node="{pod.node}",{of}}}'
-        yield cpu, _counter(pod.busy, measured, quiet["cpu"], loud["cpu"])
-        for way in ("receive", "transmit") if self.network else ():
-            yield (
-                f'container_network_{way}_bytes_total{{interface="eth0",node="{pod.node}",{of}}}',
-                _counter(pod.busy, measured, quiet["net"], loud["net"]),
-            )
+        for address in ("10.0.0.1", "[fd00::1]"):  # the kubelet is scraped by both
+            kubelet = f'instance="{address}:10250",node="{pod.node}",{of}'
+            cpu = f'container_cpu_usage_seconds_total{{container="main",{kubelet}}}'
+            yield cpu, _counter(pod.busy, measured, quiet["cpu"], loud["cpu"])
+            for way in ("receive", "transmit") if self.network else ():
+                yield (
+                    f'container_network_{way}_bytes_total{{interface="eth0",{kubelet}}}',
+                    _counter(pod.busy, measured, quiet["net"], loud["net"]),
+                )
 
 
 def _constant(value: float) -> Callable[[datetime], float]:

@@ -33,6 +33,7 @@ ebbtide:workloads:
   api: { category: flexible, image: "example.com/api:1", replicas: 3, cpu: 2, memory: 8Gi, sleep: {sleep} }
 """
 NAP = ((20.0, 1.0), (30.0, 0.0))
+FARGATE, FARGATE_HOURS = "fargate-ip-10-3-0-0", 30.0
 _PHASE = 17.0
 _SLOW = 4  # every fourth sample is enough for what changes rarely
 
@@ -56,7 +57,11 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class KnownMonth:
-    """`holes` are hours from the month's begin in which nothing was recorded."""
+    """`holes` are hours from the month's begin in which nothing was recorded.
+
+    What real months have: each node's samples lack labels for `bare` seconds, a node of Fargate never has them, another
+    type has the name of an earlier node, and `replicas` of Prometheus are not deduplicated.
+    """
 
     month: Month
     holes: Sequence[tuple[float, float]] = ()
@@ -64,6 +69,10 @@ class KnownMonth:
     scale: float = 1.0  # of the number of nodes
     clusters: int = 1
     every: float = 60.0  # seconds between two samples
+    bare: float = 0.0
+    fargate: bool = False
+    renamed: bool = False
+    replicas: int = 1
 
     @cached_property
     def begin(self) -> float:
@@ -93,8 +102,8 @@ class KnownMonth:
         return ((self.begin, 0.0), *((self._at(day, hour), value) for day in days for hour, value in NAP))
 
     def usd(self, *, listed: bool = False) -> float:
-        """The true dollars of the month without boots."""
-        return sum(self._usd(run, listed=listed) for run in self.runs)
+        """The true dollars of the month without boots and Fargate."""
+        return sum(self._usd(run, listed=listed) for run in self.runs if run.key.instance_type)
 
     def usd_of(self, group: str) -> float:
         return sum(self._usd(run, listed=False) for run in self.runs if run.key.group == group)
@@ -110,7 +119,8 @@ class KnownMonth:
         looks = self._looks()
         seen: dict[NodeKey, list[float]] = {}
         for run in self.runs:
-            seen.setdefault(run.key, []).extend(_within(looks, run))
+            for key, there in self._labelled(run, looks):
+                seen.setdefault(key, []).extend(there)
         created: dict[str, list[float]] = {}
         for run in self.runs:
             created.setdefault(run.key.node, []).append(run.created)
@@ -142,8 +152,11 @@ class KnownMonth:
                 if metric != name:
                     out.write(f"# TYPE {metric} gauge\n")
                     name = metric
-                text = f'{metric}{{customer="acme"{"," if labels else ""}{labels or "}"}'
-                out.writelines(f"{text} {value!r} {at:.0f}\n" for at, value in points if not self._lost(at))
+                kept = [(at, value) for at, value in points if not self._lost(at)]
+                for replica in range(self.replicas):
+                    scraped = f'customer="acme",prometheus_replica="{replica}"'
+                    text = f"{metric}{{{scraped}{',' if labels else ''}{labels or '}'}"
+                    out.writelines(f"{text} {value!r} {at:.0f}\n" for at, value in kept)
             out.write("# EOF\n")
         command = [PROMTOOL, "tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=486h"]
         subprocess.run([*command, "month.txt", "data"], cwd=folder, check=True, capture_output=True)
@@ -172,6 +185,12 @@ class KnownMonth:
         yield self._run("ip-10-0-0-9", "fixed", self.begin - 90_000, reborn)
         yield self._run("ip-10-0-0-9", "fixed", reborn + 400, self.end + 5_000)
         yield self._run("ip-10-1-0-0", "flexible", self.begin - 50_000, self.end + 70_000)  # of the service
+        if self.fargate:
+            key = NodeKey(node=FARGATE, group="", category="", instance_type="", capacity_type="on-demand")
+            yield Run(key=key, created=self._at(3, 0), end=self._at(3, FARGATE_HOURS))
+        if self.renamed:  # within the five minutes for which Prometheus still shows the earlier node
+            yield self._run("ip-10-1-9-9", "flexible", self._at(5, 2), self._at(5, 3.95))
+            yield self._run("ip-10-1-9-9", "fixed", self._at(5, 3.95) + 60, self._at(5, 7))
         days = round(self.month.hours / 24)
         for day in range(days):
             busy = 0.3 if day % 7 > 4 else 1.0
@@ -189,6 +208,13 @@ class KnownMonth:
         capacity = "spot" if group == "spot" else "on-demand"
         key = NodeKey(node=node, group=group, category=group, instance_type=kind, capacity_type=capacity)
         return Run(key=key, created=float(round(created)), end=end)
+
+    def _labelled(self, run: Run, looks: Sequence[float]) -> Iterator[tuple[NodeKey, Sequence[float]]]:
+        """The times of a node's samples by the labels that it had then."""
+        there = _within(looks, run)
+        first = bisect_left(there, run.created + self.bare)
+        bare = NodeKey(node=run.key.node, group="", category="", instance_type="", capacity_type="on-demand")
+        yield from ((key, times) for key, times in ((bare, there[:first]), (run.key, there[first:])) if times)
 
     def _looks(self) -> list[float]:
         first, count = self.begin - 600 + _PHASE, round((self.end - self.begin + 1200) / self.every)
@@ -221,16 +247,19 @@ class KnownMonth:
         for run in self.runs:
             key = run.key
             there = _within(looks, run)
-            capacity = {"spot": "SPOT", "on-demand": "ON_DEMAND"}[key.capacity_type]
-            labels = (
-                f'node="{key.node}",group="{key.group}",kind="{key.category}",'
-                f'instance_type="{key.instance_type}",capacity_type="{capacity}"'
-            )
-            yield f"ebbtide_node_info{{{labels}}}", [(at, 1.0) for at in there]
+            for shown, times in self._labelled(run, looks):
+                capacity = {"spot": "SPOT", "on-demand": "ON_DEMAND" if shown.group else ""}[shown.capacity_type]
+                labels = (
+                    f'node="{shown.node}",group="{shown.group}",kind="{shown.category}",'
+                    f'instance_type="{shown.instance_type}",capacity_type="{capacity}"'
+                )
+                yield f"ebbtide_node_info{{{labels}}}", [(at, 1.0) for at in times]
             created = [(at, run.created) for at in there[::_SLOW]]
             yield f'ebbtide_node_created_timestamp_seconds{{node="{key.node}"}}', created
-            dollars = [(at, self._price(key.instance_type, at)) for at in there[::_SLOW]]
-            yield f'ebbtide_node_dollars_per_hour{{node="{key.node}"}}', dollars
+            if key.instance_type:
+                known = [at for at in there if at >= run.created + self.bare]
+                dollars = [(at, self._price(key.instance_type, at)) for at in known[:: 1 if self.renamed else _SLOW]]
+                yield f'ebbtide_node_dollars_per_hour{{node="{key.node}"}}', dollars
         yield 'ebbtide_pool_wanted{pool="train"}', [(at, float(value)) for at, value in self._wanted()]
         yield from self._states()
         yield from self._requests(looks[::_SLOW])

@@ -319,15 +319,17 @@ def test_spend_above_plan_fires_after_a_day_and_ends_after_a_week_below(tmp_path
 @needs_promtool
 def test_recordings_of_nodes_and_pods_say_what_is_paid_for_asked_for_and_used(tmp_path: Path) -> None:
     """Two nodes of two groups, one pod of ours on each and one of somebody else; the exporter rolls, so it is twice."""
+    # Until three minutes ago the node had no group yet, and a pod of this name was on the other node.
+    ended, since = "1x16", "_x17 1"
     once = {
-        'ebbtide_node_info{%s,node="n1",group="flexible"}': "1",
+        'ebbtide_node_info{%s,node="n1",group="flexible"}': since,
         'ebbtide_node_info{%s,node="n2",group="gpu"}': "1",
         'ebbtide_node_cpu_cores{%s,node="n1"}': "8",
         'ebbtide_node_cpu_cores{%s,node="n2"}': "4",
         'ebbtide_node_gpus{%s,node="n2"}': "1",
         'ebbtide_node_dollars_per_hour{%s,node="n1"}': "0.4",
         'ebbtide_node_dollars_per_hour{%s,node="n2"}': "1.2",
-        'ebbtide_pod_info{%s,namespace="w",pod="t-1",node="n1",workload="train",category="worker"}': "1",
+        'ebbtide_pod_info{%s,namespace="w",pod="t-1",node="n1",workload="train",category="worker"}': since,
         'ebbtide_pod_info{%s,namespace="e",pod="api-1",node="n2",workload="api",category="flexible"}': "1",
         'ebbtide_pod_requested_cpu_cores{%s,namespace="w",pod="t-1"}': "2",
         'ebbtide_pod_requested_cpu_cores{%s,namespace="e",pod="api-1"}': "1",
@@ -345,6 +347,12 @@ def test_recordings_of_nodes_and_pods_say_what_is_paid_for_asked_for_and_used(tm
         'container_cpu_cfs_throttled_periods_total{node="n1",namespace="w",pod="t-1",container="t"}': "0+150",
         'DCGM_FI_DEV_GPU_UTIL{namespace="e",pod="api-1",gpu="0"}': "50",
         'DCGM_FI_DEV_GPU_UTIL{namespace="",pod="",gpu="1"}': "0",
+    }
+    # The kubelet and the exporter of GPUs are scraped by two addresses.
+    kubelet |= {f'{name[:-1]},instance="[fd00::1]"}}': value for name, value in kubelet.items()}
+    before = {
+        'ebbtide_node_info{customer="acme",node="n1",group=""}': ended,
+        'ebbtide_pod_info{customer="acme",namespace="w",pod="t-1",node="n2",workload="old",category=""}': ended,
     }
     of = "customer_group_category_workload:ebbtide"
     train = '{category="worker",customer="acme",group="flexible",workload="train"}'
@@ -369,7 +377,8 @@ def test_recordings_of_nodes_and_pods_say_what_is_paid_for_asked_for_and_used(tm
             {
                 "interval": "1m",
                 "input_series": [
-                    {"series": name, "values": f"{value}x30"} for name, value in (twice | kubelet).items()
+                    {"series": name, "values": value if name in before else f"{value}x30"}
+                    for name, value in (twice | kubelet | before).items()
                 ],
                 "promql_expr_test": [
                     {

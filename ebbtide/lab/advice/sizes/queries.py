@@ -83,7 +83,7 @@ class Questions:
 
     def placed(self) -> str:
         """Return 1 for each pod that has a node, by the node's group."""
-        groups = self.metrics.highest("node_info", "node", "group")
+        groups = self.metrics.newest("node_info", ("node",), "group")
         return f"{self._pods()} * on ({CUSTOMER}, node) group_left (group) {groups}"
 
     def sizes(self, resource: str, window: timedelta) -> str:

@@ -118,6 +118,18 @@ def test_days_that_prometheus_no_longer_keeps_are_a_gap(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(240)
+def test_no_month_is_refused_for_what_real_months_have(tmp_path: Path) -> None:
+    """Nodes without labels at first; Fargate; a name with another type within the lookback; replicas of Prometheus."""
+    known = KnownMonth(month=LAST, scale=0.1, bare=180.0, fargate=True, renamed=True, replicas=2)
+    with served(known, tmp_path) as url:
+        found = document(ledger(tmp_path, "--prometheus", url, "--json", "-"))
+
+    assert found["recorded_usd"] == pytest.approx(known.usd(), rel=0.001)
+    caused = {share["workload"]: share["usd"] for share in found["shares"] if share["group"] == "fixed"}
+    assert caused["hub"] == pytest.approx(caused["idle"], rel=0.01)
+
+
+@pytest.mark.timeout(240)
 def test_two_clusters_with_the_label_of_one_customer_are_refused(tmp_path: Path) -> None:
     with served(KnownMonth(month=LAST, clusters=2, scale=0.1), tmp_path) as url:
         result = ledger(tmp_path, "--prometheus", url)

@@ -11,16 +11,20 @@ from hypothesis import strategies as st
 from ebbtide.lab.ledger.build import ledger_of, usage_of_month
 from ebbtide.lab.ledger.lives import NodeKey, Sightings, gaps_between, lives_of
 from ebbtide.lab.ledger.month import LedgerError, Month, month_named
+from ebbtide.lab.ledger.page import render_page
 from ebbtide.lab.ledger.paid import Paid, paid_of
 from ebbtide.lab.ledger.rates import rates_of
+from ebbtide.lab.ledger.sheets import NO_GROUP, view_of
 from ebbtide.prices import PricingAssumption, hourly, on_demand, spot_typical
 from ebbtide.settings import StackSettings
+from ebbtide.text.counts import DASH
 from tests.builders.existing import onprem
-from tests.builders.monitoring.month import FIXED, FLEXIBLE, REGION, KnownMonth, stack
+from tests.builders.monitoring.month import FARGATE_HOURS, FIXED, FLEXIBLE, REGION, KnownMonth, stack
 from tests.builders.settings import loaded
 
 OCTOBER = Month(year=2026, month=10, zone="Europe/Berlin")  # its last Sunday has 25 hours
 WHOLE = KnownMonth(month=OCTOBER)
+_GROUPS = ("fixed", "flexible", "spot")
 
 
 @pytest.fixture(scope="module")
@@ -149,6 +153,76 @@ def test_a_node_whose_label_changes_is_paid_once() -> None:
 
     assert lives(seen, [570.0]) == [("", 570.0, 570.0, 1230.0), ("flexible", None, 1260.0, 1830.0)]
     assert lives(dict(reversed(seen.items())), [570.0]) == lives(seen, [570.0])
+
+
+def test_a_month_whose_nodes_lacked_labels_at_first_costs_the_same(acme: StackSettings) -> None:
+    """Each node was recorded for up to three minutes before its labels were known, and has one life."""
+    bare = replace(WHOLE, bare=180.0)
+    paid, known = paid_for(bare, acme), paid_for(WHOLE, acme)
+
+    assert bounds(paid) == pytest.approx((WHOLE.usd(), WHOLE.usd()), rel=0.001)
+    assert [(row.group, row.instance_type, row.boots) for row in paid.rows] == [
+        (row.group, row.instance_type, row.boots) for row in known.rows
+    ]
+
+
+def test_a_stretch_without_a_type_belongs_to_the_same_node_before_or_after_it_and_to_no_other() -> None:
+    def lives(bare: list[float], typed: list[float], born: list[float]) -> list[tuple[str, float, float]]:
+        keys = [
+            NodeKey(node="a", group="", category="", instance_type=kind, capacity_type="") for kind in ("", FLEXIBLE)
+        ]
+        sightings = Sightings(
+            looks=[60.0 * place for place in range(120)],
+            seen=dict(zip(keys, (bare, typed), strict=True)),
+            created={"a": born},
+        )
+        return [(life.key.instance_type, life.begin, life.end) for life in lives_of(sightings)]
+
+    one = [(FLEXIBLE, 570.0, 1830.0)]
+    assert lives(minutes(10, 12), minutes(13, 30), [570.0]) == one
+    assert lives(minutes(25, 30), minutes(10, 24), [570.0]) == one
+    assert lives([660.0, 780.0, *minutes(20, 30)], [600.0, 720.0, *minutes(14, 19)], [570.0]) == one
+    assert lives(minutes(10, 12), minutes(15, 30), [570.0, 840.0]) == [("", 570.0, 750.0), (FLEXIBLE, 840.0, 1830.0)]
+    assert lives(minutes(10, 12), minutes(40, 50), [570.0]) == [("", 570.0, 750.0), (FLEXIBLE, 2400.0, 3030.0)]
+
+
+def test_nodes_without_a_type_are_a_line_with_their_hours_and_without_dollars(acme: StackSettings) -> None:
+    known = replace(WHOLE, fargate=True)
+    ledger = ledger_of(known.recording(), acme, OCTOBER, datetime(2026, 11, 3, tzinfo=UTC))
+
+    assert ledger.recorded_usd == pytest.approx(WHOLE.usd(), rel=0.001)
+    lines = {row[0]: row for row in view_of(ledger).sheets["paid"].rows}
+    name, usd, hours, *_ = lines["instance type unknown"]
+    assert (name, usd) == ("instance type unknown", DASH)
+    assert hours == pytest.approx(FARGATE_HOURS, abs=0.1)
+    assert NO_GROUP not in lines
+    assert NO_GROUP not in render_page(view_of(ledger))
+    assert any(note.startswith("30 node-hours of unknown instance types") for note in ledger.notes)
+    assert all(entry.low_usd is not None for entry in ledger.alternatives if entry.name == "peak fleet")
+
+
+def test_nodes_without_a_type_have_the_price_of_their_own_set(tmp_path: Path) -> None:
+    """Nodes of one's own have no label with a type. The set of spot nodes states no price."""
+    shapes = ", ".join(
+        f"{name}: {{ cpu: 8, memory: 32Gi, max: 9, usdPerHour: {usd} }}"
+        for name, usd in (("fixed", 1), ("flexible", 2))
+    )
+    sets = "nodeSelectors: { fixed: { pool: a }, flexible: { pool: b } }"
+    existing = loaded(onprem(f"{sets}, nodeShapes: {{ {shapes} }}"), tmp_path)
+    recording = replace(WHOLE.recording(), prices={})
+    untyped = {replace(key, instance_type=""): times for key, times in recording.sightings.seen.items()}
+    recording = replace(recording, sightings=replace(recording.sightings, seen=untyped))
+
+    paid = paid_of(existing, OCTOBER, recording, rates_of(existing, recording))
+
+    usd = {group: {round(row.usd / row.hours, 4) for row in paid.rows if row.group == group} for group in _GROUPS}
+    assert usd == {"fixed": {1.0}, "flexible": {2.0}, "spot": {0.0}}
+
+
+def test_a_name_that_comes_back_with_another_type_has_the_price_of_each(acme: StackSettings) -> None:
+    known = replace(WHOLE, renamed=True)
+
+    assert bounds(paid_for(known, acme)) == pytest.approx((known.usd(), known.usd()), rel=0.001)
 
 
 def test_five_minutes_of_silence_are_no_gap_and_more_are() -> None:
