@@ -8,7 +8,7 @@ On an existing cluster a NodePool is a set of nodes that Karpenter provides (`eb
 with the types of `nodeShapes`. Ebbtide writes the budgets of the sets in `cluster.nodePools` only.
 
 The strategies `karpenter` and `karpenter-defaults` also change the provisioner of flexible and GPU groups that have
-the cluster autoscaler. Fixed groups stay managed groups, and so do spot groups.
+the cluster autoscaler. Fixed groups stay managed groups, and so do spot groups, unless their fallback moves.
 
 `karpenter` is the product with Karpenter: the scaler's workers, budgets and business hours, and the types of the stack
 file. It offers Karpenter no other sizes, since Karpenter packs pods before it looks at prices: a smaller node for one
@@ -66,7 +66,8 @@ _OURS = (
     "lists; by day it removes only empty nodes, in the window parallelDrains nodes at a time."
 )
 _DEFAULTS = (
-    "karpenter-defaults: NodePools with all sizes of the group's processor and generation, with a budget of "
+    "karpenter-defaults: NodePools with all sizes of the group's processor and generation, on spot the types that the "
+    "group lists, with a budget of "
     f"10 % at any time; a ScaledJob of KEDA for each pool, polled every {POLL_S:g} s, one pod with do-not-disrupt for "
     "each job, and one pod of a flexible workload at a time may move."
 )
@@ -142,7 +143,7 @@ def our_node_pools(settings: StackSettings) -> Topology:
 
 def default_node_pools(settings: StackSettings) -> Topology:
     def pool(name: str, group: NodeGroupSettings, types: tuple[TypeModel, ...]) -> NodePoolModel:
-        return NodePoolModel(name=name, types=types, limits=_limits(group))
+        return NodePoolModel(name=name, types=types, limits=_limits(group), spot=group.kind is NodeKind.SPOT)
 
     return _with_node_pools(settings, _movable(settings), _alike, pool, (_DEFAULTS,))
 
@@ -219,23 +220,25 @@ def _capacity(kind: InstanceType) -> dict[str, int]:
 
 def _limits(group: NodeGroupSettings) -> dict[str, int]:
     """The resources that the group's `max` nodes would have."""
-    kind = group.types[0]
-    limits = {"cpu_m": group.max * kind.vcpu * 1000, "gpu": group.max * kind.gpu}
-    return {resource: most for resource, most in limits.items() if most and (resource == "gpu") == bool(kind.gpu)}
+    gpu, vcpu = max((kind.gpu, kind.vcpu) for kind in group.types)
+    limits = {"cpu_m": group.max * vcpu * 1000, "gpu": group.max * gpu}
+    return {resource: most for resource, most in limits.items() if most and (resource == "gpu") == bool(gpu)}
 
 
 def _listed(region: str, group: NodeGroupSettings) -> _Offers:
     """The types of the stack file with their prices, or their vCPUs if any of them has no price."""
+    types = sorted(group.types, key=lambda kind: kind.name) if group.gpus_on_spot else group.types
     try:
         if group.kind is NodeKind.SPOT:
-            return tuple((kind, spot_rate(region, kind).above_usd) for kind in group.types)
-        return tuple((kind, on_demand(region, kind)) for kind in group.types)
+            return tuple((kind, spot_rate(region, kind).above_usd) for kind in types)
+        return tuple((kind, on_demand(region, kind)) for kind in types)
     except NoPrice:
-        return tuple((kind, float(kind.vcpu)) for kind in group.types)
+        return tuple((kind, float(kind.vcpu)) for kind in types)
 
 
 def _alike(region: str, group: NodeGroupSettings) -> _Offers:
-    return _of_family(region, group.types[0])
+    """All sizes like the group's type; of a spot group the types that it lists, which may be of several families."""
+    return _listed(region, group) if group.kind is NodeKind.SPOT else _of_family(region, group.types[0])
 
 
 @cache
