@@ -83,13 +83,13 @@ def spot_offer(
         return None
     return SpotOffer(
         pools=pools,
-        lines=tuple(_lines(settings, moved, pools)),
+        lines=tuple(offer_lines(settings, moved, pools)),
         usd=today.usd,
         usd_on_spot=spot.usd,
         completion_p95_s=today.completion_p95_s,
         completion_p95_on_spot_s=spot.completion_p95_s,
         lost_work_share=spot.lost_work_share,
-        cautions=tuple(_cautions(moved, pools)),
+        cautions=tuple(cautions_of(moved, pools)),
         capacity="" if options.spot_capacity is None else options.spot_capacity.name,
     )
 
@@ -131,7 +131,8 @@ def _free_name(group: str, taken: Mapping[str, object]) -> str:
     return next(name for name in names if name not in taken and len(name) <= LONGEST_NAME)
 
 
-def _lines(settings: StackSettings, moved: StackSettings, pools: dict[str, str]) -> Iterator[str]:
+def offer_lines(settings: StackSettings, moved: StackSettings, pools: dict[str, str]) -> Iterator[str]:
+    """Yield the lines of the stack file that move the pools."""
     yield "ebbtide:nodeGroups:"
     for name in dict.fromkeys(pools.values()):
         keys = group_keys(name, moved.node_groups[name], settings.cluster.provisioner)
@@ -144,7 +145,7 @@ def _lines(settings: StackSettings, moved: StackSettings, pools: dict[str, str])
     yield "# add instance types to the spot groups: each is one more chance for a node"
 
 
-def _cautions(moved: StackSettings, pools: dict[str, str]) -> Iterator[str]:
+def cautions_of(moved: StackSettings, pools: dict[str, str]) -> Iterator[str]:
     """What `check` will say of the new groups."""
     places = tuple(f"nodeGroups.{group}." for group in pools.values())
     yield from (
