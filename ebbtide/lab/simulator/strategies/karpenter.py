@@ -61,6 +61,10 @@ _STACK = (
     "it removes only empty nodes, in the window parallelDrains nodes at a time. fixed-fleet, peak-fleet and the "
     "strategies with a mixed group have nodes of the largest type instead."
 )
+_STACK_ON_SPOT = (
+    "The spot groups among them ({groups}) differ: fixed-fleet and peak-fleet have on-demand nodes, which the sentence "
+    "on spot prices names, and the strategies with a mixed group have one managed group for each size with GPUs."
+)
 _OURS = (
     "karpenter: Karpenter 1.14 provides the flexible and GPU groups, each a NodePool of the types that the group "
     "lists; by day it removes only empty nodes, in the window parallelDrains nodes at a time."
@@ -103,7 +107,9 @@ def stack_nodes(settings: StackSettings) -> Topology:
     if not settings.karpenter_groups:
         return separate_groups(settings)
     if settings.cluster.context is None:
-        return _with_node_pools(settings, settings.karpenter_groups, _listed, _stack_pool, (_STACK,))
+        spot = [name for name, group in settings.karpenter_groups.items() if group.kind is NodeKind.SPOT]
+        on_spot = (_STACK_ON_SPOT.format(groups=", ".join(spot)),) if spot else ()
+        return _with_node_pools(settings, settings.karpenter_groups, _listed, _stack_pool, (_STACK, *on_spot))
 
     def pool(name: str, group: NodeGroupSettings, types: tuple[TypeModel, ...]) -> NodePoolModel:
         stack_pool = _stack_pool(name, group, types)

@@ -58,13 +58,13 @@ def test_the_fleet_has_the_cheapest_type_on_demand_of_a_group_without_a_fallback
 
 
 def test_a_type_that_the_pods_do_not_fit_or_that_has_no_price_is_not_the_fleets(tmp_path: Path) -> None:
-    unpriced = stack(tmp_path, "g6.8xlarge", "g5.4xlarge", region="eu-west-1")
+    unpriced = stack(tmp_path, "g6.2xlarge", "g5.48xlarge", region="eu-west-1")  # 8 vCPUs, and more than 8 dollars
     types = "m7i.large, m7i.2xlarge, m6i.2xlarge, m6a.2xlarge, m7i-flex.2xlarge"
     spot = f"{{ kind: spot, instanceTypes: [{types}], max: 4, provisioner: karpenter }}"
     pool = f"nodeGroup: spot, {SAVES}"
     small = loaded(shortest(train=pool, more=f"ebbtide:nodeGroups: {{ spot: {spot} }}"), tmp_path)
 
-    assert with_steady_nodes(unpriced).node_groups["gpu-spot"].instance_types == ("g5.4xlarge",)
+    assert with_steady_nodes(unpriced).node_groups["gpu-spot"].instance_types == ("g5.48xlarge",)
     assert with_steady_nodes(small).node_groups["spot"].instance_types == ("m6a.2xlarge",)
 
 
