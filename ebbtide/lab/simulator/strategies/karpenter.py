@@ -70,11 +70,11 @@ _OURS = (
     "lists; by day it removes only empty nodes, in the window parallelDrains nodes at a time."
 )
 _DEFAULTS = (
-    "karpenter-defaults: NodePools with all sizes of the group's processor and generation, on spot the types that the "
-    "group lists, with a budget of "
+    "karpenter-defaults: NodePools with all sizes of the group's processor and generation, with a budget of "
     f"10 % at any time; a ScaledJob of KEDA for each pool, polled every {POLL_S:g} s, one pod with do-not-disrupt for "
     "each job, and one pod of a flexible workload at a time may move."
 )
+_DEFAULTS_ON_SPOT = "karpenter-defaults: NodePools on spot ({groups}) have the types that the group lists."
 
 _SETS = (
     "Karpenter 1.14 provides the nodes of {sets}: cluster.nodePools or a label of cluster.nodeSelectors says so. Each "
@@ -151,7 +151,10 @@ def default_node_pools(settings: StackSettings) -> Topology:
     def pool(name: str, group: NodeGroupSettings, types: tuple[TypeModel, ...]) -> NodePoolModel:
         return NodePoolModel(name=name, types=types, limits=_limits(group), spot=group.kind is NodeKind.SPOT)
 
-    return _with_node_pools(settings, _movable(settings), _alike, pool, (_DEFAULTS,))
+    moved = _movable(settings)
+    spot = [name for name, group in moved.items() if group.kind is NodeKind.SPOT]
+    on_spot = (_DEFAULTS_ON_SPOT.format(groups=", ".join(spot)),) if spot else ()
+    return _with_node_pools(settings, moved, _alike, pool, (_DEFAULTS, *on_spot))
 
 
 def _movable(settings: StackSettings) -> dict[str, NodeGroupSettings]:
