@@ -92,15 +92,18 @@ def _workers(pools: Sequence[SuggestedPool], trace: Trace) -> str:
 def _groups(pools: Sequence[SuggestedPool], remaining: dict[str, NodeGroupSettings], settings: StackSettings) -> str:
     pool_groups = {pool.group for pool in pools}  # a file that was adapted before has groups of these names
     lines = [
-        f"    {name}: {{ {', '.join(_keys(name, group, settings.cluster.provisioner))} }}"
+        f"    {name}: {{ {', '.join(group_keys(name, group, settings.cluster.provisioner))} }}"
         for name, group in remaining.items()
         if name not in pool_groups
     ]
     return "\n".join([f"  {GROUPS}:", *lines, groups_text(pools, len(settings.cluster.zones))]) + "\n"
 
 
-def _keys(name: str, group: NodeGroupSettings, usual: Provisioner) -> Iterator[str]:
-    """Yield the keys of a group. `usual` is the provisioner of groups that name none, apart from fixed ones."""
+def group_keys(name: str, group: NodeGroupSettings, usual: Provisioner) -> Iterator[str]:
+    """Yield the keys of a group with their values, as a stack file has them.
+
+    `usual` is the provisioner of groups that name none, apart from fixed ones.
+    """
     if name != group.kind:
         yield f"kind: {group.kind.value}"
     if group.kind is not NodeKind.FIXED and group.provisioner is not usual:

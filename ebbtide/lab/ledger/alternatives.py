@@ -7,7 +7,7 @@ claimed for a gap.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -20,7 +20,8 @@ from ebbtide.lab.simulator.billing import open_spans, usd_per_day
 from ebbtide.lab.simulator.setup import ReplayError, replay_config, with_known_nodes
 from ebbtide.lab.simulator.strategies.constant import fleet_groups
 from ebbtide.lab.simulator.strategies.fleet import nodes_of
-from ebbtide.lab.simulator.strategies.plans import EBBTIDE, groups_as_named, plan_of, separate_groups
+from ebbtide.lab.simulator.strategies.plans import EBBTIDE, plan_of, separate_groups
+from ebbtide.lab.simulator.strategies.steady import fleet_places, steady_nodes
 from ebbtide.lab.simulator.world.sleep import Asleep
 from ebbtide.lab.simulator.world.world import BEFORE_THE_MODEL, World, WorldSetup
 from ebbtide.prices import PricingAssumption
@@ -50,7 +51,7 @@ def alternatives_of(
     constant = partial(_constant, settings, ledger.month, rates)
     before = settings.costs.before
     try:
-        replayed = tuple(_replayed(settings, ledger, recording, constant))
+        replayed = tuple(_replayed(settings, ledger, recording, rates))
     except ReplayError as error:
         replayed = tuple(_unknown(name, str(error)) for name in replays)
     return (
@@ -67,10 +68,17 @@ def _unknown(name: str, why: str) -> Alternative:
 
 
 def _constant(
-    settings: StackSettings, month: Month, rates: Rates, name: str, nodes: Mapping[str, int], *assumptions: str
+    settings: StackSettings,
+    month: Month,
+    rates: Rates,
+    name: str,
+    nodes: Mapping[str, int],
+    *assumptions: str,
+    spot: bool = True,
 ) -> Alternative:
     """Price nodes of the group's first type that run all month, with each price change. Of a spot group with GPUs no
-    type is the usual one: the bounds are those of its cheapest and its most expensive type.
+    type is the usual one: the bounds are those of its cheapest and its most expensive type. `spot` False: the nodes of
+    spot groups are paid on demand.
     """
     groups = with_node_sets(settings).node_groups
     plan = settings.costs.pricing_assumption
@@ -84,7 +92,7 @@ def _constant(
         if not used or not {*used} <= rates.listed.keys():
             return _unknown(name, f"no price for the nodes of {group or 'no group'}")
         usd = [count * _usd_of_month(kind, month, rates) for kind in used]
-        if groups[group].kind is NodeKind.SPOT:
+        if spot and groups[group].kind is NodeKind.SPOT:
             usd = [listed * rates.spot_share.get(kind, 1.0) for kind, listed in zip(used, usd, strict=True)]
             if bare := [kind for kind in used if kind not in rates.spot_share]:
                 assumptions = (*assumptions, f"no typical spot saving is known for {', '.join(bare)}: on demand")
@@ -108,9 +116,7 @@ def _usd_of_month(kind: str, month: Month, rates: Rates) -> float:
     return sum(rates.listed_usd(kind, first) * (last - first) / HOUR_S for first, last in pairwise(edges))
 
 
-def _replayed(
-    settings: StackSettings, ledger: Ledger, recording: RecordedMonth, constant: Callable[..., Alternative]
-) -> Iterator[Alternative]:
+def _replayed(settings: StackSettings, ledger: Ledger, recording: RecordedMonth, rates: Rates) -> Iterator[Alternative]:
     """Yield the alternatives that need a replay. Raises `ReplayError` if no replay is possible."""
     month, known = ledger.month, with_known_nodes(settings)
     pools = {name: steps for name, steps in recording.wanted.items() if name in known.workers}
@@ -127,15 +133,17 @@ def _replayed(
     compared = partial(_compared, ledger, product, modelled(naps, opens=True))
     yield compared(NEVER_OPEN, "with budgets that never open", modelled(naps, opens=False))
     peaks = {name: round(max(value for _, value in steps)) for name, steps in pools.items()}
-    plan = plan_of(groups_as_named(known), EBBTIDE)
-    pods = [(known.workers[name].node_group, pod_size(known.workers[name]), count) for name, count in peaks.items()]
+    nodes_that_stay = steady_nodes(known)
+    plan, stays = plan_of(nodes_that_stay, EBBTIDE), nodes_that_stay.settings
+    pods = [(stays.workers[name].node_group, pod_size(stays.workers[name]), count) for name, count in peaks.items()]
     nodes = {
         group.name: nodes_of(group, [(size, count) for home, size, count in pods if home == group.name])
-        for group in fleet_groups(known, plan)
+        for group in fleet_groups(stays, plan)
     }
     text = ", ".join(f"{name} {count}" for name, count in peaks.items())
     services = "services have the replicas of the stack file; jobs and Ray clusters are not included"
-    yield constant(PEAK_WORKERS, nodes, f"workers at the month's peak all month: {text}", services)
+    said = [f"workers at the month's peak all month: {text}", services, *fleet_places(known)]
+    yield _constant(stays, month, rates, PEAK_WORKERS, nodes, *said, spot=False)
     if naps:
         yield compared(NOTHING_SLEEPS, "with all workloads awake", modelled((), opens=True))
     elif any(sleepers_of(settings)):

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from ebbtide.prices import InstanceType
 from ebbtide.provisioning_labels import Provisioner
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.settings.sections.node_groups import NodeGroupSettings, shape_name
 
 LONGEST_NAME = 18
 """Characters of the group's name: EKS allows 63 in the name of a managed group, of which `spot-`, the shape
@@ -61,6 +61,19 @@ def with_parts(settings: StackSettings) -> StackSettings:
     for name, group in settings.node_groups.items():
         groups |= {part: managed for part, managed in managed_parts(name, group).items() if part != name}
     return settings.model_copy(update={"node_groups": groups})
+
+
+def types_of_nodes(settings: StackSettings) -> dict[str, InstanceType]:
+    """Return the type by which the nodes of each group are priced: its first one, but in a spot group with GPUs that of
+    each managed group, and with Karpenter each type.
+    """
+    types: dict[str, InstanceType] = {}
+    for name, group in settings.node_groups.items():
+        if group.gpus_on_spot and group.by_karpenter:
+            types |= {shape_name(name, kind): kind for kind in group.types}
+        else:
+            types |= {part: managed.types[0] for part, managed in parts_of(name, group).items()}
+    return types
 
 
 def shape_text(kind: InstanceType) -> str:

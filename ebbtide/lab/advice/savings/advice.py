@@ -113,7 +113,8 @@ def savings_advice(settings: StackSettings, usage: Usage, *, beyond_floor: bool 
     sized = [*_of_several_sizes(settings, usage)]
     settings = _of_first_types(with_parts(settings).by_type)
     ran = {group for group, nodes in usage.nodes.items() if any(nodes)}
-    unpriced = tuple(group for group in unpriced_groups(settings) if group.name in ran)
+    types = {name: group.types[0] for name, group in settings.node_groups.items() if name in ran}
+    unpriced = unpriced_groups(settings, types)
     prices = {group: usd for group in usage.nodes if group in ran and (usd := listed_usd(settings, group)) is not None}
     eligible = {g: p for g, p in prices.items() if settings.node_groups[g].kind is not NodeKind.SPOT}
     offers = [

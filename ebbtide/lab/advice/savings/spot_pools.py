@@ -7,6 +7,7 @@ interrupted at the published rate.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from ebbtide.lab.advice.adapt import group_keys
 from ebbtide.lab.report.pages.sentences import small_share
 from ebbtide.lab.simulator.replay import ReplayOptions
 from ebbtide.lab.simulator.results import Replay, Strategy
@@ -17,9 +18,12 @@ from ebbtide.lab.simulator.strategies.table import StrategyResults
 from ebbtide.lab.simulator.trace.traces import Trace
 from ebbtide.preview.cost.alternatives import WORTH_SAYING
 from ebbtide.provisioning_labels import NodeKind
+from ebbtide.settings.capacity.placement import fits, node_of, pod_size, suits
 from ebbtide.settings.capacity.shapes_of_group import LONGEST_NAME
 from ebbtide.settings.checks.checkpoints import LONGEST_SPOT_SAVE
+from ebbtide.settings.checks.spot_cautions import spot_cautions
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.text.counts import percent
 from ebbtide.text.durations import duration
@@ -39,6 +43,8 @@ class SpotOffer:
     completion_p95_s: float
     completion_p95_on_spot_s: float
     lost_work_share: float
+    cautions: tuple[str, ...]  # of the changed stack, about the new node groups
+    capacity: str  # the file of missing capacity; empty: AWS always has some
 
     def sentences(self) -> Iterator[str]:
         yield (
@@ -48,8 +54,10 @@ class SpotOffer:
             f"{duration(self.completion_p95_on_spot_s)} instead of {duration(self.completion_p95_s)}, and "
             f"{small_share(self.lost_work_share)} of the work is repeated."
         )
-        yield "Nodes are interrupted at the published rate here, and AWS always has capacity. Write:"
+        capacity = f"capacity is that of {self.capacity}" if self.capacity else "AWS always has capacity"
+        yield f"Nodes are interrupted at the published rate here, and {capacity}. Write:"
         yield from (f"  {line}" for line in self.lines)
+        yield from self.cautions
 
 
 def spot_offer(
@@ -75,12 +83,14 @@ def spot_offer(
         return None
     return SpotOffer(
         pools=pools,
-        lines=tuple(_lines(settings, moved, pools)),
+        lines=tuple(offer_lines(settings, moved, pools)),
         usd=today.usd,
         usd_on_spot=spot.usd,
         completion_p95_s=today.completion_p95_s,
         completion_p95_on_spot_s=spot.completion_p95_s,
         lost_work_share=spot.lost_work_share,
+        cautions=tuple(cautions_of(moved, pools)),
+        capacity="" if options.spot_capacity is None else options.spot_capacity.name,
     )
 
 
@@ -90,10 +100,8 @@ def with_gpu_pools_on_spot(settings: StackSettings) -> tuple[StackSettings, dict
     pools = {name: pool for name, pool in settings.workers.items() if _can_move(settings, pool)}
     spot: dict[str, str] = {}
     for name, pool in pools.items():
-        group = groups[pool.node_group]
         spot[pool.node_group] = spot.get(pool.node_group) or _free_name(pool.node_group, groups)
-        twin = group.model_copy(update={"kind": NodeKind.SPOT, "min": 0})
-        groups[spot[pool.node_group]] = twin.with_fallback()
+        groups[spot[pool.node_group]] = _on_spot(groups[pool.node_group]).with_fallback()
         saved = pool.checkpoints and pool.checkpoints.model_copy(update={"required": True})
         update = {"node_group": spot[pool.node_group], "fallback": pool.node_group, "checkpoints": saved}
         workers[name] = pool.model_copy(update=update)
@@ -109,7 +117,13 @@ def _can_move(settings: StackSettings, pool: WorkerSettings) -> bool:
         and group.shape is None
         and pool.checkpoints is not None
         and pool.checkpoints.save_within <= LONGEST_SPOT_SAVE
+        and suits(_on_spot(group), pool)
+        and fits(pod_size(pool), node_of(_on_spot(group)))  # Karpenter's smaller types may not hold the pod
     )
+
+
+def _on_spot(group: NodeGroupSettings) -> NodeGroupSettings:
+    return group.model_copy(update={"kind": NodeKind.SPOT, "min": 0})
 
 
 def _free_name(group: str, taken: Mapping[str, object]) -> str:
@@ -117,14 +131,23 @@ def _free_name(group: str, taken: Mapping[str, object]) -> str:
     return next(name for name in names if name not in taken and len(name) <= LONGEST_NAME)
 
 
-def _lines(settings: StackSettings, moved: StackSettings, pools: dict[str, str]) -> Iterator[str]:
+def offer_lines(settings: StackSettings, moved: StackSettings, pools: dict[str, str]) -> Iterator[str]:
+    """Yield the lines of the stack file that move the pools."""
     yield "ebbtide:nodeGroups:"
     for name in dict.fromkeys(pools.values()):
-        group = moved.node_groups[name]
-        yield f"  {name}: {{ kind: spot, instanceTypes: [{', '.join(group.instance_types)}], max: {group.max} }}"
+        keys = group_keys(name, moved.node_groups[name], settings.cluster.provisioner)
+        yield f"  {name}: {{ {', '.join(keys)} }}"
     yield "ebbtide:workers:"
     for name, group in pools.items():
         checkpoints = settings.workers[name].checkpoints
         required = "" if checkpoints and checkpoints.required else ", checkpoints: { …, required: true }"
         yield f"  {name}: {{ …, nodeGroup: {group}, fallback: {settings.workers[name].node_group}{required} }}"
     yield "# add instance types to the spot groups: each is one more chance for a node"
+
+
+def cautions_of(moved: StackSettings, pools: dict[str, str]) -> Iterator[str]:
+    """What `check` will say of the new groups."""
+    places = tuple(f"nodeGroups.{group}." for group in pools.values())
+    yield from (
+        f"{caution.place}: {caution.text}" for caution in spot_cautions(moved) if caution.place.startswith(places)
+    )

@@ -11,10 +11,11 @@ from ebbtide.lab.simulator.strategies.plans import (
     KUBERNETES_GRACE_S,
     NODE_BOOT_S,
     POD_START_S,
-    unpriced_groups,
+    none_priced,
     without_plan_rate,
     without_spot_price,
 )
+from ebbtide.lab.simulator.strategies.steady import steady_sentence
 from ebbtide.lab.simulator.world.ray.clusters import LOOK_S
 from ebbtide.lab.simulator.world.ray.drives import JOIN_S
 from ebbtide.lab.simulator.world.ray.work import RayWork
@@ -24,6 +25,7 @@ from ebbtide.prices import PricingAssumption, estimates_text, price_date
 from ebbtide.prices.missing import named
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.capacity.process_documents import RESYNC
+from ebbtide.settings.capacity.shapes_of_group import types_of_nodes
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.ray import RaySettings
 from ebbtide.vocabulary.labels import Category
@@ -221,7 +223,7 @@ def _list_price_sentences(settings: StackSettings) -> Iterator[str]:
     if settings.cluster.context is not None:
         yield _existing_price_sentence(settings)
         return
-    if len(unpriced_groups(settings)) == len(settings.node_groups):
+    if none_priced(settings):
         return
     yield (
         f"Dollars are nodes only: on-demand Linux prices of {settings.region} as of "
@@ -234,7 +236,7 @@ def _list_price_sentences(settings: StackSettings) -> Iterator[str]:
 
 def _price_sentences(settings: StackSettings, *, capacity_varies: bool) -> Iterator[str]:
     yield from _list_price_sentences(settings)
-    if settings.cluster.context is not None or len(unpriced_groups(settings)) == len(settings.node_groups):
+    if settings.cluster.context is not None or none_priced(settings):
         return
     assumption = PricingAssumption(settings.costs.pricing_assumption)
     if assumption.approximate:
@@ -274,8 +276,8 @@ def _spot_sentences(settings: StackSettings, *, capacity_varies: bool) -> Iterat
         unknown = ", ".join(without_spot_price(settings))
         but = f", but the on-demand price for {unknown}, whose saving is unknown" if unknown else ""
         yield (
-            f"Nodes of the spot groups ({', '.join(spot)}) cost the typical spot price of a month{but}; fixed-fleet "
-            "and peak-fleet, whose nodes must stay, have no spot nodes and pay as above."
+            f"Nodes of the spot groups ({', '.join(spot)}) cost the typical spot price of a month{but}; "
+            f"{steady_sentence(settings)}."
             + ("" if capacity_varies else " Without --spot-interruptions no node is interrupted.")
         )
 
@@ -320,7 +322,7 @@ def _driver_sentences(works: Sequence[RayWork]) -> Iterator[str]:
 
 
 def estimated_prices(settings: StackSettings) -> str:
-    return estimates_text(settings.region, (group.types[0] for group in settings.node_groups.values()))
+    return estimates_text(settings.region, types_of_nodes(settings).values())
 
 
 def price_dates(region: str) -> Mapping[str, date]:

@@ -161,13 +161,13 @@ class Discounts:
 
 
 def discounts_of(settings: StackSettings) -> Discounts:
-    """Groups without a price have no discount."""
+    """Groups without a price have no discount, and no commitment covers spot nodes."""
     off: list[float] = [0.0]
     off_spot: list[float] = [0.0]
     settings = settings.by_type
     for name, group in settings.node_groups.items():
         usd, listed = steady_usd(settings, name), listed_usd(settings, name)
-        if usd is None or listed is None:
+        if usd is None or listed is None or group.kind is NodeKind.SPOT:
             continue
         spot = spot_or_none(settings.region, group.types[0]) if group.kind is NodeKind.FLEXIBLE else None
         off.append(1 - usd / listed)

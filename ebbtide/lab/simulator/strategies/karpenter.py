@@ -8,7 +8,7 @@ On an existing cluster a NodePool is a set of nodes that Karpenter provides (`eb
 with the types of `nodeShapes`. Ebbtide writes the budgets of the sets in `cluster.nodePools` only.
 
 The strategies `karpenter` and `karpenter-defaults` also change the provisioner of flexible and GPU groups that have
-the cluster autoscaler. Fixed groups stay managed groups, and so do spot groups.
+the cluster autoscaler. Fixed groups stay managed groups, and so do spot groups, unless their fallback moves.
 
 `karpenter` is the product with Karpenter: the scaler's workers, budgets and business hours, and the types of the stack
 file. It offers Karpenter no other sizes, since Karpenter packs pods before it looks at prices: a smaller node for one
@@ -61,6 +61,10 @@ _STACK = (
     "it removes only empty nodes, in the window parallelDrains nodes at a time. fixed-fleet, peak-fleet and the "
     "strategies with a mixed group have nodes of the largest type instead."
 )
+_STACK_ON_SPOT = (
+    "The spot groups among them ({groups}) differ: fixed-fleet and peak-fleet have on-demand nodes, which the sentence "
+    "on spot prices names, and the strategies with a mixed group have one managed group for each size with GPUs."
+)
 _OURS = (
     "karpenter: Karpenter 1.14 provides the flexible and GPU groups, each a NodePool of the types that the group "
     "lists; by day it removes only empty nodes, in the window parallelDrains nodes at a time."
@@ -70,6 +74,7 @@ _DEFAULTS = (
     f"10 % at any time; a ScaledJob of KEDA for each pool, polled every {POLL_S:g} s, one pod with do-not-disrupt for "
     "each job, and one pod of a flexible workload at a time may move."
 )
+_DEFAULTS_ON_SPOT = "karpenter-defaults: NodePools on spot ({groups}) have the types that the group lists."
 
 _SETS = (
     "Karpenter 1.14 provides the nodes of {sets}: cluster.nodePools or a label of cluster.nodeSelectors says so. Each "
@@ -102,7 +107,9 @@ def stack_nodes(settings: StackSettings) -> Topology:
     if not settings.karpenter_groups:
         return separate_groups(settings)
     if settings.cluster.context is None:
-        return _with_node_pools(settings, settings.karpenter_groups, _listed, _stack_pool, (_STACK,))
+        spot = [name for name, group in settings.karpenter_groups.items() if group.kind is NodeKind.SPOT]
+        on_spot = (_STACK_ON_SPOT.format(groups=", ".join(spot)),) if spot else ()
+        return _with_node_pools(settings, settings.karpenter_groups, _listed, _stack_pool, (_STACK, *on_spot))
 
     def pool(name: str, group: NodeGroupSettings, types: tuple[TypeModel, ...]) -> NodePoolModel:
         stack_pool = _stack_pool(name, group, types)
@@ -142,9 +149,12 @@ def our_node_pools(settings: StackSettings) -> Topology:
 
 def default_node_pools(settings: StackSettings) -> Topology:
     def pool(name: str, group: NodeGroupSettings, types: tuple[TypeModel, ...]) -> NodePoolModel:
-        return NodePoolModel(name=name, types=types, limits=_limits(group))
+        return NodePoolModel(name=name, types=types, limits=_limits(group), spot=group.kind is NodeKind.SPOT)
 
-    return _with_node_pools(settings, _movable(settings), _alike, pool, (_DEFAULTS,))
+    moved = _movable(settings)
+    spot = [name for name, group in moved.items() if group.kind is NodeKind.SPOT]
+    on_spot = (_DEFAULTS_ON_SPOT.format(groups=", ".join(spot)),) if spot else ()
+    return _with_node_pools(settings, moved, _alike, pool, (_DEFAULTS, *on_spot))
 
 
 def _movable(settings: StackSettings) -> dict[str, NodeGroupSettings]:
@@ -219,23 +229,25 @@ def _capacity(kind: InstanceType) -> dict[str, int]:
 
 def _limits(group: NodeGroupSettings) -> dict[str, int]:
     """The resources that the group's `max` nodes would have."""
-    kind = group.types[0]
-    limits = {"cpu_m": group.max * kind.vcpu * 1000, "gpu": group.max * kind.gpu}
-    return {resource: most for resource, most in limits.items() if most and (resource == "gpu") == bool(kind.gpu)}
+    gpu, vcpu = max((kind.gpu, kind.vcpu) for kind in group.types)
+    limits = {"cpu_m": group.max * vcpu * 1000, "gpu": group.max * gpu}
+    return {resource: most for resource, most in limits.items() if most and (resource == "gpu") == bool(gpu)}
 
 
 def _listed(region: str, group: NodeGroupSettings) -> _Offers:
     """The types of the stack file with their prices, or their vCPUs if any of them has no price."""
+    types = sorted(group.types, key=lambda kind: kind.name) if group.gpus_on_spot else group.types
     try:
         if group.kind is NodeKind.SPOT:
-            return tuple((kind, spot_rate(region, kind).above_usd) for kind in group.types)
-        return tuple((kind, on_demand(region, kind)) for kind in group.types)
+            return tuple((kind, spot_rate(region, kind).above_usd) for kind in types)
+        return tuple((kind, on_demand(region, kind)) for kind in types)
     except NoPrice:
-        return tuple((kind, float(kind.vcpu)) for kind in group.types)
+        return tuple((kind, float(kind.vcpu)) for kind in types)
 
 
 def _alike(region: str, group: NodeGroupSettings) -> _Offers:
-    return _of_family(region, group.types[0])
+    """All sizes like the group's type; of a spot group the types that it lists, which may be of several families."""
+    return _listed(region, group) if group.kind is NodeKind.SPOT else _of_family(region, group.types[0])
 
 
 @cache

@@ -30,6 +30,7 @@ from ebbtide.prices import (
     on_demand,
     spot_typical,
     steady,
+    unknown_spot_prices,
     usable,
 )
 from ebbtide.provisioning_labels import ARCH, Architecture, NodeKind
@@ -44,7 +45,7 @@ from ebbtide.settings.capacity.placement import (
     suits,
     takes,
 )
-from ebbtide.settings.capacity.shapes_of_group import managed_parts
+from ebbtide.settings.capacity.shapes_of_group import managed_parts, types_of_nodes
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.pods.group import GroupPodSettings
@@ -160,17 +161,13 @@ def separate_groups(settings: StackSettings) -> Topology:
         parts = managed_parts(name, group)
         managed |= parts
         source_of |= dict.fromkeys(parts, name)
-    return _topology(settings, managed, source_of)
+    return topology_of(settings, managed, source_of)
 
 
-def groups_as_named(settings: StackSettings) -> Topology:
-    """The node groups of the stack file, each with nodes of its first type."""
-    return _topology(settings, settings.node_groups, {name: name for name in settings.node_groups})
-
-
-def _topology(
+def topology_of(
     settings: StackSettings, managed: Mapping[str, NodeGroupSettings], source_of: Mapping[str, str]
 ) -> Topology:
+    """Managed groups with nodes of their first type. `source_of`: the group of the stack file, by managed group."""
     on_eks = settings.cluster.context is None
     zones = settings.cluster.zones if on_eks and any(spec.has_disks for spec in settings.all_workloads.values()) else ()
     ranks = growth_ranks(managed, settings.region)
@@ -272,7 +269,7 @@ def _money(topology: Topology) -> GroupRates:
     for name, floor in floors.items():
         group = settings.node_groups[topology.source_of[name]]
         kind = topology.type_of(name)
-        if listed_usd(settings, topology.source_of[name]) is None:
+        if list_price(settings.region, kind) is None:
             continue
         if group.kind is NodeKind.SPOT:
             listed[name] = assumed[name] = spot_rate(settings.region, kind)
@@ -295,11 +292,13 @@ def spot_rate(region: str, instance: InstanceType) -> GroupRate:
 
 
 def without_spot_price(settings: StackSettings) -> Mapping[str, InstanceType]:
-    """Return the spot groups that a replay bills on demand, since no spot saving of their type is known."""
-    nodes = separate_groups(settings)
-    spot = (name for name, source in nodes.source_of.items() if settings.node_groups[source].kind is NodeKind.SPOT)
-    types = {name: nodes.type_of(name) for name in spot}
-    return {name: kind for name, kind in types.items() if spot_or_none(settings.region, kind) is None}
+    """Return the spot groups that a replay bills on demand, since no spot saving of their type is known.
+
+    A type without a list price is not billed at all (`unpriced_groups`).
+    """
+    spot = {name: group for name, group in settings.node_groups.items() if group.kind is NodeKind.SPOT}
+    types = types_of_nodes(settings.model_copy(update={"node_groups": spot}))
+    return {name: kind for name, kind in types.items() if unknown_spot_prices(settings.region, (kind,))}
 
 
 def on_spot(
@@ -341,19 +340,32 @@ def without_plan_rate(settings: StackSettings) -> tuple[str, ...]:
 
 def listed_usd(settings: StackSettings, group: str) -> float | None:
     """On-demand dollars an hour of a group's node; None if it has no price."""
+    return list_price(settings.region, settings.node_groups[group].types[0])
+
+
+def list_price(region: str, kind: InstanceType) -> float | None:
+    """On-demand dollars an hour; None without a price."""
     try:
-        return on_demand(settings.region, settings.node_groups[group].types[0])
+        return on_demand(region, kind)
     except NoPrice:
         return None
 
 
-def unpriced_groups(settings: StackSettings) -> tuple[UnpricedGroup, ...]:
+def unpriced_groups(
+    settings: StackSettings, types: Mapping[str, InstanceType] | None = None
+) -> tuple[UnpricedGroup, ...]:
+    """Return the groups whose nodes have no price. `types`: by group; None: those of the stack's replays."""
     region = "" if settings.cluster.context is not None else settings.region
     return tuple(
-        UnpricedGroup(name=name, instance_type=group.types[0].name, region=region)
-        for name, group in settings.node_groups.items()
-        if listed_usd(settings, name) is None
+        UnpricedGroup(name=name, instance_type=kind.name, region=region)
+        for name, kind in (types_of_nodes(settings) if types is None else types).items()
+        if list_price(settings.region, kind) is None
     )
+
+
+def none_priced(settings: StackSettings) -> bool:
+    """True if no node of the stack has a price."""
+    return len(unpriced_groups(settings)) == len(types_of_nodes(settings))
 
 
 def steady_usd(settings: StackSettings, group: str) -> float | None:

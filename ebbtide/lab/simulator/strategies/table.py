@@ -33,12 +33,12 @@ from ebbtide.lab.simulator.strategies.plans import (
     STOCK,
     Flags,
     Topology,
-    groups_as_named,
     mixed_group,
     plan_of,
     separate_groups,
 )
 from ebbtide.lab.simulator.strategies.run import Owner, Progress, StrategyRun, production
+from ebbtide.lab.simulator.strategies.steady import steady_nodes
 from ebbtide.lab.simulator.world.world import ClusterPlan, WorldSetup
 from ebbtide.settings.capacity.fallbacks import first_backoff
 from ebbtide.settings.model import StackSettings
@@ -70,8 +70,8 @@ STRATEGIES: Mapping[Strategy, Definition] = {
     Strategy.MANAGED_GROUPS: Definition(separate_groups, opened, production, EBBTIDE),
     Strategy.CLUSTER_AUTOSCALING: Definition(mixed_group, opened, production, EBBTIDE),
     Strategy.WORKER_AUTOSCALING: Definition(mixed_group, closed, production, EBBTIDE),
-    Strategy.FIXED_FLEET: Definition(groups_as_named, closed, keep_smallest_fleet, EBBTIDE),
-    Strategy.PEAK_FLEET: Definition(groups_as_named, closed, keep_peak_fleet, EBBTIDE),
+    Strategy.FIXED_FLEET: Definition(steady_nodes, closed, keep_smallest_fleet, EBBTIDE),
+    Strategy.PEAK_FLEET: Definition(steady_nodes, closed, keep_peak_fleet, EBBTIDE),
     Strategy.KEDA_DEFAULTS: Definition(mixed_group, closed, keda, STOCK),
     Strategy.KARPENTER_DEFAULTS: Definition(default_node_pools, closed, scaled_jobs, JOB_PODS),
     Strategy.ZERO_WAIT_BOUND: Definition(each_type, closed, zero_wait_bound, EBBTIDE),
@@ -170,7 +170,8 @@ def world_setup_of(setup: ReplaySetup, strategy: Strategy) -> WorldSetup:
 
 
 def stack_with_changes(settings: StackSettings, strategies: Sequence[Strategy]) -> StackSettings:
-    """The stack with the changes of all these strategies."""
+    """The stack with the changes of all these strategies. A constant fleet runs nothing, so its nodes are no change."""
     for strategy in strategies:
-        settings = STRATEGIES[strategy].topology(settings).settings
+        if STRATEGIES[strategy].topology is not steady_nodes:
+            settings = STRATEGIES[strategy].topology(settings).settings
     return settings

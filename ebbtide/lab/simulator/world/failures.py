@@ -17,8 +17,9 @@ from ebbtide.lab.simulator.cluster.capacity import SpotCapacity
 from ebbtide.lab.simulator.cluster.model import Accidents
 from ebbtide.prices import interruption_band
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.settings.capacity.shapes_of_group import managed_parts, parts_of, with_parts
+from ebbtide.settings.capacity.shapes_of_group import managed_parts, types_of_nodes
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.node_groups import shape_name
 from ebbtide.text.money import HOURS_PER_MONTH
 
 OPEN_BAND = 0.25
@@ -114,16 +115,16 @@ def failure_assumptions(failures: Failures, settings: StackSettings, *, timed: b
 
 def spot_types(settings: StackSettings) -> dict[str, str]:
     """Return the instance type of each spot group, as the modelled cluster names the groups, with each provisioner."""
-    groups = with_parts(settings).by_type.node_groups
-    split = {name for name, group in settings.node_groups.items() if name not in managed_parts(name, group)}
-    return {
-        name: group.types[0].name
-        for name, group in sorted(groups.items())
-        if group.kind is NodeKind.SPOT and name not in split
-    }
+    types: dict[str, str] = {}
+    for name, group in settings.node_groups.items():
+        if group.kind is NodeKind.SPOT:
+            types |= {part: managed.types[0].name for part, managed in managed_parts(name, group).items()}
+            if group.by_karpenter or group.has_fallback:  # the strategy karpenter moves groups with a fallback
+                types |= {shape_name(name, kind): kind.name for kind in group.types}
+    return dict(sorted(types.items()))
 
 
 def _spot_groups(settings: StackSettings) -> Iterator[tuple[str, str]]:
-    for name, group in sorted(settings.node_groups.items()):
-        if group.kind is NodeKind.SPOT:
-            yield from ((part, managed.types[0].name) for part, managed in parts_of(name, group).items())
+    spot = {name: group for name, group in sorted(settings.node_groups.items()) if group.kind is NodeKind.SPOT}
+    types = types_of_nodes(settings.model_copy(update={"node_groups": spot}))
+    yield from ((name, kind.name) for name, kind in types.items())

@@ -29,9 +29,8 @@ from types import MappingProxyType
 
 from ebbtide.lab.simulator.trace.traces import Job
 from ebbtide.lab.simulator.world.ray.work import workload_of_group
-from ebbtide.prices import usable
 from ebbtide.settings.capacity.placed import resident_pods
-from ebbtide.settings.capacity.placement import copies, offered, pod_size
+from ebbtide.settings.capacity.placement import copies, node_of, pod_size
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.ray import RayGroup
 from ebbtide.settings.sections.workers import WorkerSettings
@@ -90,5 +89,4 @@ def _workers_at_once(settings: StackSettings, group_name: str, sharing: Mapping[
     others = sum(crowd.workers.min for name, crowd in sharing.items() if name != chosen)
     workers = sharing[chosen].workers
     nodes = max(0, group.max - services - others)
-    node = offered(usable(group.types[0]), group.reserved)
-    return min(workers.max, nodes * copies(pod_size(workers), node))
+    return min(workers.max, nodes * copies(pod_size(workers), node_of(group)))

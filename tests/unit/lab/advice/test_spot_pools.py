@@ -3,9 +3,16 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 import yaml
 
-from ebbtide.lab.advice.savings.spot_pools import SpotOffer, spot_offer, with_gpu_pools_on_spot
+from ebbtide.lab.advice.savings.spot_pools import (
+    SpotOffer,
+    cautions_of,
+    offer_lines,
+    spot_offer,
+    with_gpu_pools_on_spot,
+)
 from ebbtide.lab.simulator.replay import ReplayOptions, replay
 from ebbtide.lab.simulator.results import Strategy
 from ebbtide.settings import StackSettings
@@ -48,15 +55,68 @@ def test_the_lines_written_into_the_file_make_the_stack_that_was_replayed(tmp_pa
     assert abs(by_file.usd - offered.usd_on_spot) < 0.02 * offered.usd_on_spot  # which has interruptions
 
 
+@pytest.mark.parametrize(
+    ("group", "pool", "cluster"),
+    [
+        ("instanceTypes: [g5.2xlarge], max: 8, provisioner: karpenter", "", ""),
+        ("instanceTypes: [g5.2xlarge, g5.4xlarge], max: 8", "", "provisioner: karpenter"),
+        ("instanceTypes: [g5.2xlarge], max: 8, provisioner: cluster-autoscaler", "", "provisioner: karpenter"),
+        ("families: [g5], cpu: 8-16, max: 8, provisioner: karpenter", "", ""),
+        ("instanceTypes: [g5.2xlarge], max: 8, diskSize: 500", "ephemeralStorage: 300Gi", ""),
+        ("instanceTypes: [g5.2xlarge], max: 8, priority: 7, reserved: { cpu: 500m, memory: 4Gi }", "", ""),
+        ("instanceTypes: [g5.2xlarge], min: 2, max: 8", "", ""),
+    ],
+)
+def test_check_accepts_the_lines_of_every_group_and_they_make_the_replayed_group(
+    tmp_path: Path, group: str, pool: str, cluster: str
+) -> None:
+    more = f"ebbtide:cluster: {{ {cluster} }}" if cluster else ""
+
+    def file(groups: str, keys: str) -> StackSettings:
+        train = ", ".join(filter(None, ("gpu: 1", SAVES, pool, keys)))
+        return loaded(shortest(train=train, more=f"ebbtide:nodeGroups: {{ {groups} }}\n{more}"), tmp_path)
+
+    settings = file(f"gpu: {{ {group} }}", "")
+    moved, pools = with_gpu_pools_on_spot(settings)
+    written = yaml.safe_load("\n".join(offer_lines(settings, moved, pools)).replace("…, ", ""))
+    spot = yaml.safe_dump(written["ebbtide:nodeGroups"]["gpu-spot"], default_flow_style=True, width=1000).strip()
+    keys = ", ".join(f"{key}: {value}" for key, value in written["ebbtide:workers"]["train"].items())
+    pasted = file(f"gpu: {{ {group} }}, gpu-spot: {spot}", keys)
+
+    replayed = moved.node_groups["gpu-spot"].model_copy(update={"families": (), "cpu": ""})
+    assert dict(pasted.node_groups["gpu-spot"]) == dict(replayed)
+    assert pasted.workers == moved.workers
+
+
+def test_a_pool_that_only_the_larger_of_karpenters_types_holds_stays(tmp_path: Path) -> None:
+    group = "gpu: { instanceTypes: [g5.2xlarge, g5.4xlarge], max: 8, provisioner: karpenter }"
+    train = f"gpu: 1, {SAVES}"
+    text = shortest(train=train, more=f"ebbtide:nodeGroups: {{ {group} }}").replace("cpu: 4,", "cpu: 12,")
+
+    assert with_gpu_pools_on_spot(loaded(text, tmp_path))[1] == {}
+
+
+def test_groups_with_enough_types_have_no_caution(tmp_path: Path) -> None:
+    settings = stack(tmp_path, types="g5.2xlarge")
+    moved, pools = with_gpu_pools_on_spot(settings)
+    many = moved.node_groups["gpu-spot"].model_copy(
+        update={"instance_types": ("g5.2xlarge", "g5.4xlarge", "g6e.2xlarge")}
+    )
+
+    assert [*cautions_of(moved, pools)]
+    assert [*cautions_of(moved.model_copy(update={"node_groups": {"gpu-spot": many}}), pools)] == []
+
+
 def test_the_dollars_and_the_price_for_them_are_said(tmp_path: Path) -> None:
     offered = offer(stack(tmp_path))
     assert offered is not None
-    first, second, *lines = offered.sentences()
+    first, second, *lines, few_pools = offered.sentences()
 
     assert first.startswith("On spot nodes the GPU pools with checkpoints (train) cost less: fixed-flexible costs $")
     assert "95 % of the jobs complete within" in first
     assert second == "Nodes are interrupted at the published rate here, and AWS always has capacity. Write:"
-    assert lines[1] == "    gpu-spot: { kind: spot, instanceTypes: [g5.2xlarge], max: 8 }"
+    assert lines[1] == "    gpu-spot: { kind: spot, instanceTypes: [g5.2xlarge], min: 0, max: 8, diskSize: 100 }"
+    assert few_pools.startswith("nodeGroups.gpu-spot.instanceTypes: 1 type in 2 zones:")
 
 
 def test_checkpoints_that_are_not_required_yet_become_so(tmp_path: Path) -> None:

@@ -116,12 +116,13 @@ def test_spot_nodes_cost_the_typical_spot_price_and_no_plan_covers_them() -> Non
     assert without_spot_price(with_spot()) == {}
 
 
-def test_a_spot_group_whose_saving_is_unknown_is_billed_on_demand_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ebbtide.lab.simulator.strategies.plans.spot_or_none", lambda *_: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType] - as in a region without
-    plan = cluster_plan(with_spot(), Strategy.FIXED_FLEXIBLE)
+def test_a_spot_group_whose_saving_is_unknown_is_billed_on_demand_and_named() -> None:
+    spot = NodeGroupSettings(kind=NodeKind.SPOT, instance_types=("p5.4xlarge",), max=4)
+    stack = a_stack().model_copy(update={"node_groups": {**a_stack().node_groups, "spot": spot}})
+    plan = cluster_plan(stack, Strategy.FIXED_FLEXIBLE)
 
-    assert plan.money.assumed["spot"].above_usd == hourly("us-east-1", "m7i.4xlarge")
-    assert [*without_spot_price(with_spot())] == ["spot"]
+    [part] = without_spot_price(stack)
+    assert plan.money.assumed[part].above_usd == hourly("us-east-1", "p5.4xlarge")
 
 
 def test_a_group_whose_pods_do_not_fit_the_mixed_shape_stays() -> None:
