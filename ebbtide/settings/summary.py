@@ -93,7 +93,7 @@ def _watched(monitoring: MonitoringSettings) -> Iterator[str]:
 
 def _worker_text(placed: PlacedPod) -> str:
     pod = placed.pod
-    group = f"{placed.group}, without capacity {placed.fallback}" if placed.fallback else placed.group
+    group = f"{placed.group} (else {placed.fallback})" if placed.fallback else placed.group
     on_nodes = f"on {group}, {cpu_text(pod.cpu)} CPU, {memory_text(pod.memory)}{_gpus(pod.gpu)}"
     match pod:
         case WorkerSettings():

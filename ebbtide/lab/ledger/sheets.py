@@ -145,7 +145,7 @@ def bill_sheet(bill: Bill) -> Sheet:
         **{f"apart: {charge.lower()}": usd for charge, usd in bill.apart.items()},
         **{f"without a customer's tag: {charge.lower()}": usd for charge, usd in bill.shared_usd.items()},
         **({"other clusters of this customer": bill.elsewhere_usd} if bill.elsewhere_usd else {}),
-        **({"no region, of any cluster of this customer": bill.unplaced_usd} if bill.unplaced_usd else {}),
+        **({"rows of this customer without a region": bill.unplaced_usd} if bill.unplaced_usd else {}),
         **{f"{number_of(rows.rows, 'row')} {what}": _amount(rows) for what, rows in bill.left_out.items()},
     }
     before = "" if bill.has_discounts else " before negotiated discounts"

@@ -67,7 +67,8 @@ def fallback_lines(facts: FallbackFacts) -> list[str]:
     paused = [_paused_text(group) for group in _paused(facts)]
     if paused:
         failed = several(len(paused), "Auto Scaling group")
-        lines.append(f"After a failed launch the autoscaler does not grow {failed} of {facts.first} now: {paused[0]}.")
+        first = paused[0] if len(paused) == 1 else f"for example {paused[0]}"
+        lines.append(f"After a failed launch the autoscaler does not grow {failed} of {facts.first} now: {first}.")
     return [*lines, *(f"Not known: {part}." for part in facts.unread)]
 
 

@@ -107,7 +107,7 @@ def test_the_autoscaler_says_which_groups_of_spot_nodes_pause_and_why() -> None:
     (_, why) = told({WORKERS: [], NODES: [], STATUS: status(*paused)})
 
     assert why == (
-        "After a failed launch the autoscaler does not grow 2 Auto Scaling groups of gpu-spot now: "
+        "After a failed launch the autoscaler does not grow 2 Auto Scaling groups of gpu-spot now: for example "
         f"{paused[0][0]} (AWS cannot provision any more instances)."
     )
 

@@ -226,7 +226,7 @@ def mixed_group(settings: StackSettings) -> Topology:
 
 
 def _all_fit(settings: StackSettings, group: str, kind: NodeKind, shape: GroupModel) -> bool:
-    """True if nodes of `shape` can run all pods of the group, which are on no other group."""
+    """True if nodes of `shape` can run every pod that may use the group."""
     replaced = settings.node_groups[group]
     if replaced.has_gpus or architecture(replaced) != shape.labels[ARCH]:
         return False
