@@ -136,7 +136,7 @@ def test_what_the_preview_blocks_fails_the_check_and_stays_a_valid_file(tmp_path
     checked = CliRunner().invoke(app, ["check", str(tmp_path / "Pulumi.acme.yaml")])
 
     assert checked.exit_code == 1
-    assert "Pulumi.acme.yaml: blocked" in checked.output
+    assert "acme: blocked" in checked.output.splitlines()
     assert "  blocking: workloads.api.ingress.annotations: policy EB033: " in checked.output.replace("\n    ", " ")
 
 
