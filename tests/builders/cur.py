@@ -139,6 +139,11 @@ def known_month(first: datetime = datetime(2026, 11, 2, tzinfo=UTC), number: int
     return delivered(_known_rows(first, number))
 
 
+def in_region(rows: Iterable[Cells], region: str) -> list[Cells]:
+    """Return the rows as in another region."""
+    return json.loads(json.dumps([*rows]).replace("us-east-1", region))
+
+
 def _known_rows(first: datetime, number: int) -> Iterator[Cells]:
     for hour in hours(first, number):
         yield from covered(hour, 0.80, 0.55)

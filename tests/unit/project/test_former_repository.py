@@ -18,7 +18,7 @@ import pytest
 from redis import Redis
 
 from ebbtide.demo.embedded_redis import EmbeddedRedis
-from tests.builders.cur import known_month, write_csv
+from tests.builders.cur import in_region, known_month, write_csv
 from tests.builders.installed import Environment
 from tests.builders.redis import client, server, shared_server, wait_until
 from tests.builders.workflow_run import WorkflowRun, on_path
@@ -229,7 +229,8 @@ def test_the_nightly_check_asks_pulumi_about_its_stacks(team: Team) -> None:
 
 def test_the_bill_is_added_to_its_committed_ledger(team: Team) -> None:
     Path(team.environment["BILLS"]).mkdir()
-    write_csv(Path(team.environment["BILLS"]) / "cur.csv.gz", known_month(datetime(2026, 10, 2, tzinfo=UTC)))
+    bill = in_region(known_month(datetime(2026, 10, 2, tzinfo=UTC)), "eu-central-1")
+    write_csv(Path(team.environment["BILLS"]) / "cur.csv.gz", bill)
     matrix = {"matrix.stack": "acme", "matrix.cluster": "acme", "matrix.bill": "s3://bills", "inputs.month": "2026-10"}
     ledger = team.workflow("ledger", **matrix, **{"github.workspace": str(team.folder)})
 
