@@ -145,7 +145,7 @@ def _table(trace: str, rows: Sequence[Row]) -> Iterator[str]:
     today = {row["case"]["seed"]: row for row in rows if not row["case"]["shapes"]}
     yield f"### {trace}"
     yield ""
-    usd, completion = _range(today.values(), "usd", _dollars), _range(today.values(), "completion_p95_s", _hours)
+    usd, completion = _range(today.values(), "usd", _count), _range(today.values(), "completion_p95_s", _hours)
     yield f"Today: {usd} dollars, p95 completion {completion}, {_range(today.values(), 'done', _count)} jobs done."
     yield ""
     yield (
@@ -201,10 +201,6 @@ def _range(rows: Iterable[Row], key: str, text: Callable[[float], str]) -> str:
     values = [row[key] for row in rows]
     ends = [text(edge(values)) for edge in (min, max)]
     return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
-
-
-def _dollars(value: float) -> str:
-    return f"{value:,.0f}"
 
 
 def _count(value: float) -> str:

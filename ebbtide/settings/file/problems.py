@@ -61,12 +61,12 @@ SECRET = Secret()
 
 
 def secret_of(text: str) -> Secret:
-    """Return what stands for the text of a `secure:` value, or for its decrypted value."""
+    """Return the `Secret` that replaces a `secure:` value or its decrypted value."""
     return Secret(placeholder=True) if text == PLACEHOLDER else SECRET
 
 
 def encrypted_secret(text: str) -> Secret:
-    """Return what stands for the text of a `secure:` value in a file. A text that may be encrypted counts as such."""
+    """Return the `Secret` that replaces a `secure:` value of a file. On doubt, the text counts as encrypted."""
     if not _CIPHERTEXT.fullmatch(text):
         return Secret(encrypted=False)
     return secret_of(text) if text == PLACEHOLDER or _has_form(text) else Secret(doubtful=True)

@@ -4,8 +4,23 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from controllers.adapters.kube_api import ApiError
+
 NOW = datetime(2026, 11, 20, 15, 0, tzinfo=UTC)  # a Friday, 10:00 in New York
 OWNED = [{"kind": "ReplicaSet", "name": "api-1", "controller": True}]
+
+
+class Cluster:
+    """Answers as given: a list, an object, or the status of a refusal; 404 for the rest."""
+
+    def __init__(self, answers: Mapping[str, Any]) -> None:
+        self._answers = answers
+
+    def get(self, path: str, **_: str) -> dict[str, Any]:
+        answer = self._answers.get(path, 404)
+        if isinstance(answer, int):
+            raise ApiError(answer, f"GET {path}: no")
+        return {"items": answer} if isinstance(answer, list) else answer
 
 
 def pod(name: str = "api-1-a", **changes: Any) -> dict[str, Any]:

@@ -7,12 +7,12 @@ import pytest
 import yaml
 
 from components.aws.node_shape import name_prefix
-from controllers.adapters.kube_api import ApiError, KubeApi
+from controllers.adapters.kube_api import KubeApi
 from ebbtide.operate.why.node import NodeFacts, explain_node
 from ebbtide.operate.why.pools_and_budgets import explain_pool
 from ebbtide.provisioning_labels import NodeKind
 from tests.builders.components import controller_config
-from tests.unit.operate.raw_objects import NOW, node, pod
+from tests.unit.operate.raw_objects import NOW, Cluster, node, pod
 
 WORKERS = "/api/v1/namespaces/ebbtide-workers/pods"
 DEPLOYMENT = "/apis/apps/v1/namespaces/ebbtide-workers/deployments/train"
@@ -57,19 +57,6 @@ def status(*groups: tuple[str, str]) -> dict[str, Any]:
 
 def in_aws(part: str, zone: str = "a", kind: NodeKind = NodeKind.SPOT) -> str:
     return f"eks-{name_prefix(part, kind, zone)}{IN_AWS}"
-
-
-class Cluster:
-    """Answers as given: a list, an object, or the status of a refusal; 404 for the rest."""
-
-    def __init__(self, answers: Mapping[str, Any]) -> None:
-        self._answers = answers
-
-    def get(self, path: str, **_: str) -> dict[str, Any]:
-        answer = self._answers.get(path, 404)
-        if isinstance(answer, int):
-            raise ApiError(answer, f"GET {path}: no")
-        return {"items": answer} if isinstance(answer, list) else answer
 
 
 def told(answers: Mapping[str, Any], affinity: Mapping[str, Any] = AFFINITY) -> list[str]:

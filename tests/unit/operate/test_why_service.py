@@ -6,13 +6,14 @@ from typing import Any, cast
 
 import pytest
 
-from controllers.adapters.kube_api import ApiError, KubeApi
+from controllers.adapters.kube_api import KubeApi
 from ebbtide.operate.api import CannotOperate
 from ebbtide.operate.services import services_of
 from ebbtide.operate.why.service import explain_service, rows_of
 from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.workloads import FloorPolicy, WorkloadsConfig
 from tests.builders.controllers import OFFICE
+from tests.unit.operate.raw_objects import Cluster
 
 LABELS = {"ebbtide.dev/service": "embedder"}
 PODS = "embedder-small"
@@ -83,19 +84,6 @@ WELL: Mapping[str, Any] = {
     DEPLOYMENT: {"spec": {"replicas": 4}, "status": {"readyReplicas": 4}},
     PENDING: [],
 }
-
-
-class Cluster:
-    """Answers as given: a list, an object, or the status of a refusal; 404 for the rest."""
-
-    def __init__(self, answers: Mapping[str, Any]) -> None:
-        self._answers = answers
-
-    def get(self, path: str, **_: str) -> dict[str, Any]:
-        answer = self._answers.get(path, 404)
-        if isinstance(answer, int):
-            raise ApiError(answer, f"GET {path}: no")
-        return {"items": answer} if isinstance(answer, list) else answer
 
 
 def told(**changes: Any) -> list[str]:

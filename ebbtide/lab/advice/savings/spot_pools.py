@@ -12,6 +12,7 @@ from ebbtide.lab.report.pages.sentences import small_share
 from ebbtide.lab.simulator.replay import ReplayOptions
 from ebbtide.lab.simulator.results import Replay, Strategy
 from ebbtide.lab.simulator.setup import replay_setup_of
+from ebbtide.lab.simulator.strategies.on_spot import spot_twin
 from ebbtide.lab.simulator.strategies.plans import without_spot_price
 from ebbtide.lab.simulator.strategies.run import Progress
 from ebbtide.lab.simulator.strategies.table import StrategyResults
@@ -23,7 +24,6 @@ from ebbtide.settings.capacity.shapes_of_group import LONGEST_NAME
 from ebbtide.settings.checks.checkpoints import LONGEST_SPOT_SAVE
 from ebbtide.settings.checks.spot_cautions import spot_cautions
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.text.counts import percent
 from ebbtide.text.durations import duration
@@ -101,7 +101,7 @@ def with_gpu_pools_on_spot(settings: StackSettings) -> tuple[StackSettings, dict
     spot: dict[str, str] = {}
     for name, pool in pools.items():
         spot[pool.node_group] = spot.get(pool.node_group) or _free_name(pool.node_group, groups)
-        groups[spot[pool.node_group]] = _on_spot(groups[pool.node_group]).with_fallback()
+        groups[spot[pool.node_group]] = spot_twin(groups[pool.node_group]).with_fallback()
         saved = pool.checkpoints and pool.checkpoints.model_copy(update={"required": True})
         update = {"node_group": spot[pool.node_group], "fallback": pool.node_group, "checkpoints": saved}
         workers[name] = pool.model_copy(update=update)
@@ -117,13 +117,9 @@ def _can_move(settings: StackSettings, pool: WorkerSettings) -> bool:
         and group.shape is None
         and pool.checkpoints is not None
         and pool.checkpoints.save_within <= LONGEST_SPOT_SAVE
-        and suits(_on_spot(group), pool)
-        and fits(pod_size(pool), node_of(_on_spot(group)))  # Karpenter's smaller types may not hold the pod
+        and suits(spot_twin(group), pool)
+        and fits(pod_size(pool), node_of(spot_twin(group)))  # Karpenter's smaller types may not hold the pod
     )
-
-
-def _on_spot(group: NodeGroupSettings) -> NodeGroupSettings:
-    return group.model_copy(update={"kind": NodeKind.SPOT, "min": 0})
 
 
 def _free_name(group: str, taken: Mapping[str, object]) -> str:
@@ -146,7 +142,7 @@ def offer_lines(settings: StackSettings, moved: StackSettings, pools: dict[str, 
 
 
 def cautions_of(moved: StackSettings, pools: dict[str, str]) -> Iterator[str]:
-    """What `check` will say of the new groups."""
+    """Yield the cautions of `check` about the new groups."""
     places = tuple(f"nodeGroups.{group}." for group in pools.values())
     yield from (
         f"{caution.place}: {caution.text}" for caution in spot_cautions(moved) if caution.place.startswith(places)

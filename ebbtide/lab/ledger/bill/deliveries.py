@@ -17,7 +17,7 @@ from ebbtide.lab.ledger.bill.report import LineItem
 from ebbtide.text.counts import first_names, number_of
 
 _NO_ID = {"", "null", "none", "nan", "\\n"}
-"""What tools write for a missing id."""
+"""Texts that tools write in place of a missing id."""
 _FILE_BITS = 16
 _MOST_FILES = 2**_FILE_BITS - 1
 _MS = timedelta(milliseconds=1)

@@ -22,7 +22,7 @@ _NAME_TAGS = ("aws_eks_cluster_name", "eks_cluster_name", "eks_eks_cluster_name"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a charge arose; "" for what its row does not name."""
+    """The region, account and cluster of a charge. A field is "" if the row does not name it."""
 
     region: str
     account: str

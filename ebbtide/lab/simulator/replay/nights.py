@@ -36,7 +36,7 @@ WITH, WITHOUT = Strategy.FIXED_FLEXIBLE.value, "never-moved"
 """The product, and the same pods without it."""
 
 _LAUNCHED_S = HOUR_S
-"""By then the nodes of second 0 have started. Lower numbers of nodes before that are no night."""
+"""The nodes of second 0 have started by this time. Earlier node counts are too low and are ignored."""
 
 _PLACEMENT = (
     "At second 0 all pods wait for nodes, which are launched for them together, so they begin tightly packed. Pods of "

@@ -119,7 +119,7 @@ def stack_nodes(settings: StackSettings) -> Topology:
 
 
 def _existing(settings: StackSettings) -> Iterator[str]:
-    """What is assumed of the NodePools of an existing cluster, which the stack file does not have."""
+    """Yield the assumptions about NodePools of an existing cluster: its stack file does not describe them."""
     shapes, handed_over = settings.cluster.node_shapes, settings.cluster.node_pools
     sets = list(settings.karpenter_groups)
     for sentence, names in (

@@ -27,7 +27,7 @@ def moved_to_spot(settings: StackSettings) -> StackSettings:
     for name, pool in settings.workers.items():
         if pool.safe_stop:
             group = pool.node_group if settings.on_spot(pool) else _twin(pool.node_group, settings)
-            groups[group] = _on_spot(settings.node_groups[pool.node_group])
+            groups[group] = spot_twin(settings.node_groups[pool.node_group])
             workers[name] = pool.model_copy(update={"node_group": group, "checkpoints": _required(pool)})
     return settings.model_copy(update={"node_groups": groups, "workers": workers})
 
@@ -59,7 +59,8 @@ def _twin(group: str, settings: StackSettings) -> str:
     return _twin(name, settings) if name in settings.node_groups else name
 
 
-def _on_spot(group: NodeGroupSettings) -> NodeGroupSettings:
+def spot_twin(group: NodeGroupSettings) -> NodeGroupSettings:
+    """Return the group with spot nodes and without a minimum."""
     return group if group.kind is NodeKind.SPOT else group.model_copy(update={"kind": NodeKind.SPOT, "min": 0})
 
 

@@ -46,6 +46,7 @@ from ebbtide.settings.capacity.placement import (
     takes,
 )
 from ebbtide.settings.capacity.shapes_of_group import managed_parts, types_of_nodes
+from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.settings.sections.pods.group import GroupPodSettings
@@ -225,12 +226,17 @@ def mixed_group(settings: StackSettings) -> Topology:
     )
 
 
+def sizes_on(settings: StackSettings, group: str) -> list[PodSize]:
+    """Return the sizes of the pods that may run on the group's nodes."""
+    return [pod.size for pod in placed_pods(settings) if group in pod.groups(settings.node_groups)]
+
+
 def _all_fit(settings: StackSettings, group: str, kind: NodeKind, shape: GroupModel) -> bool:
     """True if nodes of `shape` can run every pod that may use the group."""
     replaced = settings.node_groups[group]
     if replaced.has_gpus or architecture(replaced) != shape.labels[ARCH]:
         return False
-    sizes = [pod.size for pod in placed_pods(settings) if group in pod.groups(settings.node_groups)]
+    sizes = sizes_on(settings, group)
     if kind is NodeKind.FIXED:
         sizes += [head_size(ray.head) for ray in settings.ray.values()]
     return all(size.cpu <= shape.cpu_m and size.memory <= shape.memory_mib and not size.gpu for size in sizes)

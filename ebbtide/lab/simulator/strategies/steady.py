@@ -6,11 +6,10 @@ cheapest on demand that each of them fits, whatever the order of the types in th
 
 from collections.abc import Iterator
 
-from ebbtide.lab.simulator.strategies.plans import Topology, list_price, topology_of
+from ebbtide.lab.simulator.strategies.plans import Topology, list_price, sizes_on, topology_of
 from ebbtide.prices import InstanceType
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.settings.capacity.placed import placed_pods
-from ebbtide.settings.capacity.placement import PodSize, fits, node_of
+from ebbtide.settings.capacity.placement import fits, node_of
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 
@@ -37,18 +36,13 @@ def with_steady_nodes(settings: StackSettings) -> StackSettings:
 def _steady(settings: StackSettings, name: str, group: NodeGroupSettings) -> NodeGroupSettings:
     if group.kind is not NodeKind.SPOT or group.existing:
         return group
-    sizes = _sizes(settings, name)
+    sizes = sizes_on(settings, name)
 
     def order(kind: InstanceType) -> tuple[bool, bool, float, str]:
         node, usd = node_of(group.of_type(kind)), list_price(settings.region, kind)
         return not all(fits(size, node) for size in sizes), usd is None, kind.vcpu if usd is None else usd, kind.name
 
     return group.of_type(min(group.types, key=order))
-
-
-def _sizes(settings: StackSettings, group: str) -> list[PodSize]:
-    """The sizes of the pods that may run on the group's nodes."""
-    return [pod.size for pod in placed_pods(settings) if group in pod.groups(settings.node_groups)]
 
 
 def steady_sentence(settings: StackSettings) -> str:
@@ -68,5 +62,5 @@ def fleet_places(settings: StackSettings) -> Iterator[str]:
         if pool.fallback:
             yield f"{name} has those of its fallback {pool.fallback}"
     for name, group in stays.node_groups.items():
-        if group.kind is NodeKind.SPOT and _sizes(stays, name):
+        if group.kind is NodeKind.SPOT and sizes_on(stays, name):
             yield f"{name} has {group.types[0].name}, its cheapest type that its pods fit"

@@ -45,7 +45,7 @@ class CapacitySource(Protocol):
 
     @property
     def origin(self) -> str:
-        """Where it comes from, for people."""
+        """The source of the data, for people."""
         ...
 
     def without(self, instance_type: str, zone: str, period: Period) -> tuple[Span, ...]: ...
