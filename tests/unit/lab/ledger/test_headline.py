@@ -15,7 +15,7 @@ from ebbtide.lab.ledger.month import BEFORE, Alternative, Ledger, Month, NodeHou
 from ebbtide.lab.ledger.month_file import add_entry, committed, month_path
 from ebbtide.lab.ledger.overview import overview
 from ebbtide.lab.ledger.page import render_page
-from ebbtide.lab.ledger.sheets import as_text, headline, saved_to_show, view_of
+from ebbtide.lab.ledger.sheets import as_text, headline, saved_by, view_of
 from ebbtide.settings import StackSettings
 from tests.builders.cur import Cells, covered, fee, node, write_csv
 from tests.builders.monitoring.month import FIXED, FLEXIBLE, KnownMonth, stack
@@ -247,7 +247,7 @@ def test_a_former_entry_with_a_bill_has_the_bills_sums(tmp_path: Path) -> None:
 
     assert found is not None
     assert (found.nodes_usd, found.all_usd) == (70.5, 72.0)
-    assert saved_to_show(ledger, found) == ledger.saved[BEFORE]
+    assert saved_by(ledger, found) == (ledger.saved.get(BEFORE), None)
 
 
 def test_a_bill_in_a_month_file_leads_also_without_its_report(
