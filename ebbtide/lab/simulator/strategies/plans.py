@@ -363,13 +363,14 @@ def unpriced_groups(
 ) -> tuple[UnpricedGroup, ...]:
     """Return the groups whose nodes have no price. `types`: by group; None: those of the stack's replays.
 
-    No region has a price for a size that the stack file describes.
+    No region has a price for nodes of an existing cluster whose size the stack file describes.
     """
+    created = settings.cluster.context is None
     return tuple(
         UnpricedGroup(
             name=name,
             instance_type=kind.name,
-            region=settings.stated_region if kind.name in instance_type_names() else "",
+            region=settings.stated_region if created or kind.name in instance_type_names() else "",
         )
         for name, kind in (types_of_nodes(settings) if types is None else types).items()
         if list_price(settings.region, kind) is None
