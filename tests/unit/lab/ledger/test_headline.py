@@ -148,6 +148,19 @@ def test_unused_commitments_are_not_saved_by_fewer_nodes(acme: StackSettings, le
     assert any("$200 of unused ones" in text for text in found.assumptions)
 
 
+def test_a_bill_of_a_part_of_the_month_says_nothing_about_savings(
+    acme: StackSettings, ledger: Ledger, tmp_path: Path
+) -> None:
+    """Its tags were activated on the fourth day."""
+    rows = [row for row in billed_rows() if row["line_item_usage_start_date"] >= "2026-10-04"]
+    found = beside(acme, ledger, tmp_path, *rows)
+
+    assert found.saved == {}
+    assert "Not calculated: the bill has 90 % of the recorded node-hours, wanted 95 %." in found.assumptions
+    assert saved_by(ledger, found) == (ledger.saved[BEFORE], None)
+    assert "saved by the bill" not in shown_text(as_text(view_of(ledger, None, found)))
+
+
 def test_with_a_bill_the_spot_part_of_an_alternative_has_the_real_price(
     acme: StackSettings, ledger: Ledger, tmp_path: Path
 ) -> None:
