@@ -40,6 +40,10 @@ class Rates:
         usd = self.listed_usd(key.instance_type, at)
         return usd * self.spot_share.get(key.instance_type, 1.0) if key.capacity_type == SPOT else usd
 
+    def usd_bounds(self, key: NodeKey, at: float) -> tuple[float, float]:
+        usd = self.usd(key, at)
+        return usd, usd
+
     def listed_usd(self, instance_type: str, at: float) -> float:
         """Return the list price. The first recorded price also applies before it was recorded."""
         steps = self.listed[instance_type]
@@ -57,7 +61,8 @@ def rates_of(settings: StackSettings, recording: RecordedMonth) -> Rates:
     missing: list[str] = []
     ran = {key.instance_type: key.group for key in recording.sightings.seen if key.instance_type}
     fleets = {kind.name: group for group, shape in shapes.items() for kind in shape.types}
-    for name, group in {**fleets, **ran}.items():
+    before = {former.instance_type: group for group, former in settings.costs.before.items() if former.instance_type}
+    for name, group in {**fleets, **before, **ran}.items():
         kind = shapes[group].type_like(name) if group in shapes else None
         own = None if kind is None else kind.usd_per_hour
         try:
@@ -79,9 +84,10 @@ def rates_of(settings: StackSettings, recording: RecordedMonth) -> Rates:
     return Rates(listed=listed, spot_share=spot_share, untyped=untyped)
 
 
-def plan_share(settings: StackSettings, group: str, plan: PricingAssumption) -> float:
-    """Return the part of the list price that a node of a group costs under a plan."""
-    kind = with_node_sets(settings).node_groups[group].types[0]
+def plan_share(settings: StackSettings, group: str, plan: PricingAssumption, instance_type: str = "") -> float:
+    """Return the part of the list price that a node costs under a plan: of this type, or of the group's first one."""
+    shape = with_node_sets(settings).node_groups.get(group)
+    kind = instance_type if shape is None else shape.type_like(instance_type) or instance_type or shape.types[0]
     try:
         return steady(settings.stated_region, kind, plan) / on_demand(settings.stated_region, kind)
     except NoPrice:
