@@ -14,7 +14,7 @@ from itertools import pairwise
 from ebbtide.lab.ledger.fleets import constant, fleet_at_the_peak, fleet_before, fleet_for_workers, unknown
 from ebbtide.lab.ledger.lives import NodeType
 from ebbtide.lab.ledger.mix import Mix, mix_text, mixes_of
-from ebbtide.lab.ledger.month import Alternative, Ledger
+from ebbtide.lab.ledger.month import BEFORE, NOISE, Alternative, Ledger
 from ebbtide.lab.ledger.rates import Rates
 from ebbtide.lab.ledger.reading import RecordedMonth, Steps
 from ebbtide.lab.ledger.replayed import Bounds, MonthReplay
@@ -25,12 +25,10 @@ from ebbtide.settings.capacity.process_documents import sleepers_of
 from ebbtide.settings.model import StackSettings
 from ebbtide.text.durations import HOUR_S
 
-BEFORE, PEAK, NEVER_OPEN, PEAK_WORKERS = "fixed fleet before", "peak fleet", "budgets never open", "workers at the peak"
+PEAK, NEVER_OPEN, PEAK_WORKERS = "peak fleet", "budgets never open", "workers at the peak"
 NOTHING_SLEEPS = "nothing sleeps"  # only for stacks with workloads that sleep
 LEAST_RECORDED = 0.5
 """Share of the month that must be recorded; below it no alternative is calculated."""
-NOISE = 0.02
-"""Share of the month's dollars by which a replayed difference may be wrong. Source: docs/evidence/ledger.md."""
 _MODEL_OFF = 0.35
 """Relative difference between the modelled and the paid dollars from which on a replay proves nothing."""
 
