@@ -1,9 +1,9 @@
 """What the same month would have cost with other fleets. Pure; a replay takes seconds.
 
-A constant fleet costs between the plan rate and the list price of every node. The replay of an alternative is compared
-with a replay of the month as it was, in recorded hours only. The difference, once in the model's dollars and once as a
-share of the paid dollars, is added to the paid dollars. So errors of the model and dollars of gaps cancel out, and no
-saving is claimed for a gap.
+The replay of an alternative is compared with a replay of the month as it was, in recorded hours only: once without
+rollouts, and once with those that `ebbtide simulate` assumes, since a month's rollouts are not recorded. Each
+difference, in the model's dollars and as a share of the paid dollars, is added to the paid dollars. So errors of the
+model and dollars of gaps cancel out, and no saving is claimed for a gap.
 """
 
 from collections import Counter
@@ -11,13 +11,14 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import pairwise
 
+from ebbtide.lab.ledger.compared import Comparison
 from ebbtide.lab.ledger.fleets import constant, fleet_at_the_peak, fleet_before, fleet_for_workers, unknown
 from ebbtide.lab.ledger.lives import NodeType
 from ebbtide.lab.ledger.mix import Mix, mix_text, mixes_of
-from ebbtide.lab.ledger.month import BEFORE, NOISE, Alternative, Ledger
+from ebbtide.lab.ledger.month import BEFORE, Alternative, Ledger
 from ebbtide.lab.ledger.rates import Rates
 from ebbtide.lab.ledger.reading import RecordedMonth, Steps
-from ebbtide.lab.ledger.replayed import Bounds, MonthReplay
+from ebbtide.lab.ledger.replayed import MonthReplay
 from ebbtide.lab.simulator.setup import ReplayError, with_known_nodes
 from ebbtide.lab.simulator.strategies.steady import fleet_places
 from ebbtide.lab.simulator.world.sleep import Asleep
@@ -29,8 +30,6 @@ PEAK, NEVER_OPEN, PEAK_WORKERS = "peak fleet", "budgets never open", "workers at
 NOTHING_SLEEPS = "nothing sleeps"  # only for stacks with workloads that sleep
 LEAST_RECORDED = 0.5
 """Share of the month that must be recorded; below it no alternative is calculated."""
-_MODEL_OFF = 0.35
-"""Relative difference between the modelled and the paid dollars from which on a replay proves nothing."""
 
 
 def alternatives_of(
@@ -51,10 +50,10 @@ def alternatives_of(
     except ReplayError as error:
         replayed = tuple(unknown(name, str(error)) for name in replays)
     return (
-        fleet(BEFORE, fleet_before(settings, mixes), "the nodes of costs.before ran all month")
+        fleet(BEFORE, [*fleet_before(settings, mixes)], "the nodes of costs.before ran all month")
         if settings.costs.before
         else unknown(BEFORE, "costs.before is not set"),
-        fleet(PEAK, fleet_at_the_peak(peaks), "the highest recorded number of nodes of each group ran all month"),
+        fleet(PEAK, [*fleet_at_the_peak(peaks)], "the highest recorded number of nodes of each group ran all month"),
         *replayed,
     )
 
@@ -77,12 +76,15 @@ def _replayed(
     for nap in naps:
         seconds[nap.workload] += round(nap.end - nap.begin)
     slept = ", ".join(f"{name} {count / HOUR_S:.0f} hours" for name, count in seconds.items())
-    product = "with budgets that open" + (f" and the recorded sleep ({slept})" if slept else "")
     mixes = mixes_of(ledger.paid)
     model = MonthReplay(settings=known, ledger=ledger, pools=pools, rates=rates, mixes=mixes)
-    said = _same_stack(known, mixes)
-    compared = partial(_compared, ledger, said, product, model.usd(naps, opens=True))
-    yield compared(NEVER_OPEN, "with budgets that never open", model.usd(naps, opens=False))
+    comparison = Comparison(
+        ledger=ledger,
+        as_it_was=model.usd(naps, opens=True),
+        text="with budgets that open" + (f" and the recorded sleep ({slept})" if slept else ""),
+        assumptions=tuple(_same_stack(known, mixes)),
+    )
+    yield comparison.of(NEVER_OPEN, "with budgets that never open", model.usd(naps, opens=False))
     most = {name: round(max(value for _, value in steps)) for name, steps in pools.items()}
     text = ", ".join(f"{name} {count}" for name, count in most.items())
     services = "services have the replicas of the stack file; jobs and Ray clusters are not included"
@@ -98,22 +100,19 @@ def _replayed(
         *fleet_places(known),
     )
     if naps:
-        yield compared(NOTHING_SLEEPS, "with all workloads awake", model.usd((), opens=True))
+        yield comparison.of(NOTHING_SLEEPS, "with all workloads awake", model.usd((), opens=True))
     elif any(sleepers_of(settings)):
         yield unknown(NOTHING_SLEEPS, f"not enough data: ebbtide_workload_state shows no sleep in {month.name}")
 
 
-def _same_stack(settings: StackSettings, mixes: Mapping[str, Mix]) -> tuple[str, ...]:
-    """Say what the replays have of the month and of the stack."""
+def _same_stack(settings: StackSettings, mixes: Mapping[str, Mix]) -> Iterator[str]:
+    """Yield what the replays have of the month and of the stack."""
     types = "; ".join(f"{group} {mix_text(mix)}" for group, mix in mixes.items() if group in settings.node_groups)
-    by_karpenter = ", ".join(settings.karpenter_groups)
-    flags = "its defaults" if settings.cluster.context is not None else "the flags that Ebbtide sets"
-    autoscaled = f"the cluster autoscaler has {flags}" if settings.autoscaled_groups else ""
-    karpenter = f"Karpenter provides {by_karpenter}" if by_karpenter else ""
-    return (
-        f"node types as they ran: {types}",
-        "; ".join(filter(None, (karpenter, autoscaled))),
-    )
+    yield f"node types as they ran: {types}"
+    if settings.karpenter_groups:
+        yield f"Karpenter provides {', '.join(settings.karpenter_groups)}"
+    if settings.autoscaled_groups and settings.cluster.context is not None:
+        yield "the cluster autoscaler has its default flags, as assumed of existing clusters"
 
 
 def _naps(settings: StackSettings, ledger: Ledger, asleep: Mapping[str, Steps]) -> Iterator[Asleep]:
@@ -133,43 +132,3 @@ def _naps(settings: StackSettings, ledger: Ledger, asleep: Mapping[str, Steps]) 
                         pods=policy.asleep,
                         awake=policy.replicas,
                     )
-
-
-def _compared(
-    ledger: Ledger,
-    said: tuple[str, ...],
-    product: str,
-    product_usd: Bounds | None,
-    name: str,
-    change: str,
-    changed_usd: Bounds | None,
-) -> Alternative:
-    """Compare a replay that has the change with one of the month as it was."""
-    paid = ledger.recorded_usd
-    if product_usd is None or changed_usd is None:
-        return unknown(name, "no price for a group of the stack")
-    if product_usd[0] - paid >= _MODEL_OFF * paid or paid - product_usd[1] >= _MODEL_OFF * paid:
-        model = f"the model of {ledger.month.name} costs {_span(product_usd)}"
-        return unknown(name, f"not enough data: {model}, and ${paid:,.0f} were paid")
-    pairs = [*zip(product_usd, changed_usd, strict=True)]
-    differences = [usd for before, after in pairs for usd in (after - before, paid * (after / before - 1))]
-    noise, noise_text = NOISE * paid, f"{NOISE:.0%} of the month for errors of the model"
-    gaps = ["in gaps the saving is between zero and the difference of their bounds"] if ledger.gaps else []
-    return Alternative(
-        name=name,
-        low_usd=ledger.low_usd + min(differences) - noise,
-        high_usd=ledger.high_usd + max(differences) + noise,
-        assumptions=(
-            "each pool's recorded wanted workers, replayed on the simulated cluster in recorded hours",
-            "awake services have the replicas of the stack file; rollouts, jobs and Ray clusters are not included",
-            f"the model costs {_span(changed_usd)} {change}, and {_span(product_usd)} {product}",
-            f"the bounds add this difference to the paid dollars: once in dollars, once as a share, and {noise_text}",
-            *said,
-            *gaps,
-        ),
-        paired=True,
-    )
-
-
-def _span(usd: Bounds) -> str:
-    return " to ".join(dict.fromkeys(f"${bound:,.0f}" for bound in usd))

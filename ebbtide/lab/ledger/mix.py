@@ -128,10 +128,24 @@ def _missing(
                 yield min(able, key=lambda kind: (kind.gpu, kind.vcpu, kind.memory_mib, kind.name))
 
 
-def mean_usd(
-    topology: Topology, node: str, mixes: Mapping[str, Mix], rates: Rates, at: float
-) -> tuple[float, float] | None:
-    """Return the bounds of a modelled node's dollars per hour: the mean of the types that it stands for, by hours.
+@dataclass(frozen=True, slots=True)
+class NodePrice:
+    """Dollars per hour of a node: its part that is on demand, and the bounds of its part that is on spot."""
+
+    listed: float
+    spot_low: float
+    spot_high: float
+
+
+def price_of(kind: NodeType, group: str, rates: Rates, at: float) -> NodePrice:
+    """Return the price of an instant, without a plan."""
+    key = NodeKey(node="", group=group, category="", instance_type=kind.instance_type, capacity_type=kind.capacity_type)
+    low, high = rates.usd_bounds(key, at)
+    return NodePrice(0.0, low, high) if kind.capacity_type == SPOT else NodePrice(low, 0.0, 0.0)
+
+
+def mean_price(topology: Topology, node: str, mixes: Mapping[str, Mix], rates: Rates, at: float) -> NodePrice | None:
+    """Return a modelled node's price: the mean of the types that it stands for, by their hours.
 
     `node`: a group, or a shape of a NodePool. Without any that ran it is the price of its type; None without a price.
     """
@@ -144,16 +158,14 @@ def mean_usd(
     if any(other.instance_type and other.instance_type not in rates.listed for other in alike):
         return None
     total = sum(alike.values())
-    bounds = [(rates.usd_bounds(_key(name, other), at), hours / total) for other, hours in alike.items()]
-    return sum(low * share for (low, _), share in bounds), sum(high * share for (_, high), share in bounds)
+    prices = [(price_of(other, name, rates, at), hours / total) for other, hours in alike.items()]
+    return NodePrice(
+        listed=sum(price.listed * share for price, share in prices),
+        spot_low=sum(price.spot_low * share for price, share in prices),
+        spot_high=sum(price.spot_high * share for price, share in prices),
+    )
 
 
 def _stands_for(group: NodeGroupSettings, kind: InstanceType, name: str) -> bool:
     other = kind_of(group, name)
     return other is not None and (other.name == kind.name if group.by_karpenter else other.shape == kind.shape)
-
-
-def _key(group: str, kind: NodeType) -> NodeKey:
-    return NodeKey(
-        node="", group=group, category="", instance_type=kind.instance_type, capacity_type=kind.capacity_type
-    )
