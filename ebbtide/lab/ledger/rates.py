@@ -87,7 +87,8 @@ def rates_of(settings: StackSettings, recording: RecordedMonth) -> Rates:
     missing: list[str] = []
     ran = {key.instance_type: key.group for key in recording.sightings.seen if key.instance_type}
     fleets = {kind.name: group for group, shape in shapes.items() for kind in shape.types}
-    for name, group in {**fleets, **ran}.items():
+    before = {former.instance_type: group for group, former in settings.costs.before.items() if former.instance_type}
+    for name, group in {**fleets, **before, **ran}.items():
         kind = shapes[group].type_like(name) if group in shapes else None
         own = None if kind is None else kind.usd_per_hour
         if own is not None:
@@ -111,9 +112,10 @@ def rates_of(settings: StackSettings, recording: RecordedMonth) -> Rates:
     return Rates(listed=listed, spot_share=spot_share, stated=stated, untyped=untyped)
 
 
-def plan_share(settings: StackSettings, group: str, plan: PricingAssumption) -> float:
-    """Return the part of the list price that a node of a group costs under a plan."""
-    kind = with_node_sets(settings).node_groups[group].types[0]
+def plan_share(settings: StackSettings, group: str, plan: PricingAssumption, instance_type: str = "") -> float:
+    """Return the part of the list price that a node costs under a plan: of this type, or of the group's first one."""
+    shape = with_node_sets(settings).node_groups.get(group)
+    kind = instance_type if shape is None else shape.type_like(instance_type) or instance_type or shape.types[0]
     try:
         return steady(settings.stated_region, kind, plan) / on_demand(settings.stated_region, kind)
     except NoPrice:
