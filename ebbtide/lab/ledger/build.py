@@ -87,6 +87,7 @@ def _notes(settings: StackSettings, paid: Paid, spot_share: Mapping[str, float])
     if unlimited and paid.gaps:
         groups = ", ".join(sorted(unlimited))
         yield f"No max is known for nodes of {groups}: in gaps their upper bound is the highest recorded number."
+    yield from paid.notes
 
 
 def _shares(hourly: Hourly, requests: Requests) -> Iterator[CostShare]:
