@@ -13,7 +13,7 @@ from datetime import timedelta
 from functools import partial
 from itertools import pairwise
 
-from ebbtide.lab.ledger.month import Alternative, Ledger, Month
+from ebbtide.lab.ledger.month import BEFORE, Alternative, Ledger, Month
 from ebbtide.lab.ledger.rates import Rates, plan_share
 from ebbtide.lab.ledger.reading import RecordedMonth, Steps
 from ebbtide.lab.simulator.billing import open_spans, usd_per_day
@@ -33,7 +33,7 @@ from ebbtide.settings.model import StackSettings
 from ebbtide.text.durations import HOUR_S
 from ebbtide.vocabulary.windows import zone_of
 
-BEFORE, PEAK, NEVER_OPEN, PEAK_WORKERS = "fixed fleet before", "peak fleet", "budgets never open", "workers at the peak"
+PEAK, NEVER_OPEN, PEAK_WORKERS = "peak fleet", "budgets never open", "workers at the peak"
 NOTHING_SLEEPS = "nothing sleeps"  # only for stacks with workloads that sleep
 LEAST_RECORDED = 0.5
 """Share of the month that must be recorded; below it no alternative is calculated."""

@@ -58,9 +58,13 @@ def paid_of(settings: StackSettings, month: Month, recording: RecordedMonth, rat
         for begin, end in _cut(life, gaps, first, rates.changes(key.instance_type)):
             hours, hour = (end - begin) / HOUR_S, int((begin - first) // HOUR_S)
             by_type[f"{key.group}/{key.instance_type}", hour] += hours
-            for amount in (row_of(key, begin), hourly[key.group, hour]):
+            row, usd = row_of(key, begin), rates.usd(key, begin)
+            least, most = rates.usd_bounds(key, begin)
+            row.less_usd += (usd - least) * hours
+            row.more_usd += (most - usd) * hours
+            for amount in (row, hourly[key.group, hour]):
                 amount.hours += hours
-                amount.usd += rates.usd(key, begin) * hours
+                amount.usd += usd * hours
         if life.created == life.begin:
             row = row_of(key, life.begin)
             row.boots += 1

@@ -60,7 +60,9 @@ class KnownMonth:
     """`holes` are hours from the month's begin in which nothing was recorded.
 
     What real months have: each node's samples lack labels for `bare` seconds, a node of Fargate never has them, another
-    type has the name of an earlier node, and `replicas` of Prometheus are not deduplicated.
+    type has the name of an earlier node, and `replicas` of Prometheus are not deduplicated. In `bursts` flexible nodes,
+    as many as the third number, run from one hour of the month to another. `max_nodes` are recorded changes of groups'
+    max, by hour; `scaler_stays`: the scaler is recorded also in holes.
     """
 
     month: Month
@@ -73,6 +75,7 @@ class KnownMonth:
     fargate: bool = False
     renamed: bool = False
     replicas: int = 1
+    spot_factor: float = 1.0  # of the true spot price over the typical one
 
     @cached_property
     def begin(self) -> float:
@@ -167,7 +170,8 @@ class KnownMonth:
     def _usd(self, run: Run, *, listed: bool) -> float:
         share = 1.0
         if run.key.capacity_type == "spot" and not listed:
-            share = spot_typical(REGION, run.key.instance_type) / on_demand(REGION, run.key.instance_type)
+            typical = spot_typical(REGION, run.key.instance_type) / on_demand(REGION, run.key.instance_type)
+            share = typical * self.spot_factor
         begin, end = max(run.created, self.begin), min(run.end, self.end)
         steps = self.prices[run.key.instance_type]
         ends = (*(at for at, _ in steps[1:]), float("inf"))
