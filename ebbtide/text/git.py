@@ -40,6 +40,12 @@ def run_git(root: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     return done
 
 
+def in_repository(root: Path) -> bool:
+    """Return True if a folder is inside a clone. Starts no git."""
+    folder = root.resolve()
+    return any((place / ".git").exists() for place in (folder, *folder.parents))
+
+
 def is_shallow(root: Path) -> bool:
     """Return True for a clone that lacks the oldest commits."""
     return run_git(root, "rev-parse", "--is-shallow-repository").stdout.strip() == "true"

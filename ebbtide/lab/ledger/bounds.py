@@ -24,7 +24,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from ebbtide.lab.ledger.lives import Life, NodeKey, Span, overlap
-from ebbtide.lab.ledger.month import ON_DEMAND, SPOT, Gap, Month
+from ebbtide.lab.ledger.month import ON_DEMAND, SPOT, Gap
 from ebbtide.lab.ledger.pattern import Pattern
 from ebbtide.lab.ledger.rates import Rates, plan_share
 from ebbtide.lab.ledger.reading import PRICE_STEP, WANTED_STEP, RecordedMonth, Steps
@@ -51,10 +51,10 @@ _WANTED_STEP_S = WANTED_STEP.total_seconds()
 
 @dataclass(frozen=True, kw_only=True)
 class Bounding:
-    """Everything that limits the gaps of one month. `lives` have a price; `peaks` are nodes at once, by group."""
+    """Everything that limits the gaps of a month or of its part. `lives` have a price; `peaks` are nodes at once."""
 
     settings: StackSettings
-    month: Month
+    span: Span
     recording: RecordedMonth
     rates: Rates
     lives: Sequence[Life]
@@ -70,9 +70,9 @@ class Bounding:
     def paces(self) -> Mapping[str, "Pace"]:
         """The joins and departures of each group; empty if too little of the month was recorded."""
         missing = sum(end - begin for begin, end in self.gaps)
-        if missing > (1 - LEAST_RECORDED) * self.month.hours * HOUR_S:
+        if missing > (1 - LEAST_RECORDED) * (self.span[1] - self.span[0]):
             return {}
-        cut = {edge for gap in self.gaps for edge in gap} | {self.month.end.timestamp()}
+        cut = {edge for gap in self.gaps for edge in gap} | {self.span[1]}
         groups = {life.key.group for life in self.lives} | self.shapes.keys()
         return {
             group: Pace(

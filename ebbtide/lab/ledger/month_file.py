@@ -21,7 +21,7 @@ from ebbtide.lab.ledger.bill.lines import Part
 from ebbtide.lab.ledger.month import Ledger, LedgerError
 from ebbtide.settings.load import STACKS
 from ebbtide.text.files import MOST_OF_A_DOCUMENT, read_file, write_file
-from ebbtide.text.git import NoSuchRef, is_shallow, run_git
+from ebbtide.text.git import NoSuchRef, in_repository, is_shallow, run_git
 
 SCHEMA = 1
 FOLDER = "ledger"
@@ -73,20 +73,22 @@ def refuse_cut(path: Path, root: Path) -> str:
     """
     name = path.relative_to(root).as_posix()
     try:
+        if not in_repository(root):
+            raise NoSuchRef("this is no git repository")
         commits = run_git(root, "log", "--format=%h", "--", name).stdout.split()
         shallow = is_shallow(root)
     except NoSuchRef as error:
-        return str(error)
-    now = _checksums(path.read_text(encoding="utf-8") if path.exists() else "{}")
-    for commit in commits:
-        then = _checksums(run_git(root, "show", f"{commit}:./{name}").stdout)
-        if now[: len(then)] != then:
-            kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(now, then, strict=False)))
-            raise LedgerError(
-                f"{path}: wanted the entries of commit {commit} ({len(then)}), found {kept} of them: "
-                f"git checkout {commit} -- {name}"
-            )
-    return "the clone is shallow: git fetch --unshallow" if shallow else ""
+        return f"Not compared with earlier commits of the month's file: {error}."
+    now = _checksums(path.read_text(encoding="utf-8", errors="replace") if path.is_file() else "")
+    versions = [(_checksums(run_git(root, "show", f"{commit}:./{name}").stdout), commit) for commit in commits]
+    if missing := [(then, commit) for then, commit in versions if now[: len(then)] != then]:
+        then, commit = max(missing, key=lambda version: len(version[0]))
+        kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(now, then, strict=False)))
+        raise LedgerError(
+            f"{path}: wanted the entries of commit {commit} ({len(then)}), found {kept} of them: "
+            f"git checkout {commit} -- {name}"
+        )
+    return "Compared with few commits of the month's file: the clone is shallow." if shallow else ""
 
 
 def _checksums(text: str) -> list[str]:

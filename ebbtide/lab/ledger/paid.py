@@ -35,8 +35,11 @@ class Paid:
     notes: tuple[str, ...]  # what the bounds of the gaps rest on
 
 
-def paid_of(settings: StackSettings, month: Month, recording: RecordedMonth, rates: Rates) -> Paid:
-    first, last = month.begin.timestamp(), month.end.timestamp()
+def paid_of(
+    settings: StackSettings, month: Month, recording: RecordedMonth, rates: Rates, until: datetime | None = None
+) -> Paid:
+    """Return what a month cost, or its hours before `until`, a whole hour after its begin."""
+    first, last = month.begin.timestamp(), (until or month.end).timestamp()
     there = clipped(lives_of(recording.sightings), (first, last))
     lives = [life for life in there if rates.know(life.key)]
     gaps = gaps_between(recording.sightings.looks, first, last)
@@ -69,12 +72,12 @@ def paid_of(settings: StackSettings, month: Month, recording: RecordedMonth, rat
             row = row_of(key, life.begin)
             row.boots += 1
             row.boot_usd += rates.usd(key, life.begin) * NODE_BOOT_S / HOUR_S
-    hours = [(first + hour * HOUR_S, first + (hour + 1) * HOUR_S) for hour in range(round(month.hours))]
+    hours = [(first + hour * HOUR_S, first + (hour + 1) * HOUR_S) for hour in range(round((last - first) / HOUR_S))]
     recorded = {hour: 1 - sum(overlap(gap, span) for gap in gaps) / HOUR_S for hour, span in enumerate(hours)}
     peaks = most_at_once(lives)
     bounding = Bounding(
         settings=settings,
-        month=month,
+        span=(first, last),
         recording=recording,
         rates=rates,
         lives=lives,

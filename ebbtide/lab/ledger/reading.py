@@ -45,9 +45,12 @@ class RecordedMonth:
     forgotten: str  # why Prometheus lacks the first days; "" if it keeps them
 
 
-def read_month(prometheus: Prometheus, customer: str, month: Month) -> RecordedMonth:
-    """Return the month's recording. Raises `LedgerError` if Prometheus cannot be trusted or lacks the month."""
-    reader = MonthReader(prometheus, Metrics(customer), month)
+def read_month(prometheus: Prometheus, customer: str, month: Month, until: datetime | None = None) -> RecordedMonth:
+    """Return the month's recording, or its part before `until`.
+
+    Raises `LedgerError` if Prometheus cannot be trusted or lacks the month.
+    """
+    reader = MonthReader(prometheus, Metrics(customer), month, end=until or month.end)
     if (doubt := prometheus.doubt()) is not None:  # wait for one time-out, not for one per query
         raise LedgerError(doubt.why)
     reader.refuse_two_clusters()
@@ -71,6 +74,7 @@ class MonthReader:
     prometheus: Prometheus
     of: Metrics
     month: Month
+    end: datetime
     step: timedelta = _STEP
     forgotten: str = ""
 
@@ -167,7 +171,7 @@ class MonthReader:
     def _kept_from(self) -> datetime:
         """The begin of the month, or of the first day that Prometheus keeps. Raises `LedgerError`."""
         begin = self.month.begin
-        while begin < self.month.end:
+        while begin < self.end:
             first = begin - _HOUR  # so that Prometheus still keeps it when the last query runs
             kept = history(self.prometheus, "vector(1)", TimeRange(since=first, until=begin, step=_SLOW_STEP))
             if not isinstance(kept, Forgotten):
@@ -180,7 +184,7 @@ class MonthReader:
         self, expression: str, step: timedelta, *labels: str, margin: timedelta = timedelta()
     ) -> Mapping[Labels, Points]:
         """Return the recorded values by labels; empty without any. Raises `LedgerError`."""
-        since, until = self._kept_from - margin, self.month.end + margin
+        since, until = self._kept_from - margin, self.end + margin
         over = TimeRange(since=since, until=until, step=step, piece=_AT_ONCE * step)
         recorded = history(self.prometheus, expression, over, by=labels)
         if not isinstance(recorded, UnknownAnswer):

@@ -1,9 +1,12 @@
 """`ebbtide ledger` on a committed month, so that no Prometheus takes part: the bill, FOCUS, the file, all stacks."""
 
 import json
+import re
+import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -175,10 +178,61 @@ def test_a_month_that_was_changed_by_hand_is_refused() -> None:
     assert (done.exit_code, "entry 1: wanted the checksum of its content" in done.output) == (1, True)
 
 
+def git(*arguments: str) -> None:
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+    subprocess.run(["git", *who, *arguments], check=True, capture_output=True)
+
+
+@pytest.mark.process
+def test_a_file_that_lacks_an_entry_of_a_commit_is_refused_also_if_the_cut_was_committed() -> None:
+    """The chain of checksums of the remaining entries is whole."""
+    once = MONTH.read_text()
+    ledger("acme", "--month", "2026-10", "--bill", "cur.csv.gz", "--write")
+    git("init")
+    git("add", "stacks")
+    git("commit", "-m", "two entries")
+    complete = ledger("acme", "--month", "2026-10")
+    MONTH.write_text(once)
+    cut = ledger("acme", "--month", "2026-10")
+    git("commit", "-a", "-m", "cut")
+    committed = [ledger("acme", "--month", "2026-10"), ledger("--all")]
+    MONTH.unlink()
+    removed = ledger("acme", "--month", "2026-10", "--write", *NOWHERE)
+
+    assert complete.exit_code == 0
+    assert "Not compared with" not in complete.output
+    for done, kept in ((cut, 1), *((done, 1) for done in committed), (removed, 0)):
+        assert done.exit_code == 1
+        (line,) = done.output.splitlines()
+        assert re.fullmatch(
+            rf"{MONTH}: wanted the entries of commit \w+ \(2\), found {kept} of them: git checkout \w+ -- {MONTH}", line
+        )
+
+
+def test_without_a_repository_the_page_says_that_nothing_was_compared() -> None:
+    done = ledger("acme", "--month", "2026-10")
+
+    assert "Not compared with earlier commits of the month's file" in " ".join(done.output.split())
+
+
 @pytest.mark.parametrize("month", ["2999-01", "october"])
-def test_a_month_that_has_not_ended_or_is_none_is_refused(month: str) -> None:
+def test_a_month_that_has_not_begun_or_is_none_is_refused(month: str) -> None:
     done = ledger("acme", "--month", month)
 
     assert done.exit_code == 2
     assert "wanted a month" in done.output
     assert month in done.output
+
+
+@pytest.mark.parametrize(
+    ("options", "named"), [(["--write"], "--write"), (["--bill", "cur.csv.gz", "--write"], "--bill and --write")]
+)
+def test_a_running_month_is_neither_written_nor_billed(options: list[str], named: str) -> None:
+    month = f"{datetime.now(UTC).astimezone(ZoneInfo('Europe/Berlin')):%Y-%m}"
+
+    done = ledger("acme", "--month", month, *options)
+
+    assert (done.exit_code, done.output) == (
+        1,
+        f"{named}: wanted a month that has ended, found {month}, which is not over\n",
+    )
