@@ -163,8 +163,8 @@ class KnownMonth:
                 if metric != name:
                     out.write(f"# TYPE {metric} gauge\n")
                     name = metric
-                is_kept = self._scaled if metric == "ebbtide_pool_wanted" else lambda at: not self._lost(at)
-                kept = [(at, value) for at, value in points if is_kept(at)]
+                stays = self.scaler_stays and metric == "ebbtide_pool_wanted"
+                kept = [(at, value) for at, value in points if stays or not self._lost(at)]
                 for replica in range(self.replicas):
                     scraped = f'customer="acme",prometheus_replica="{replica}"'
                     text = f"{metric}{{{scraped}{',' if labels else ''}{labels or '}'}"

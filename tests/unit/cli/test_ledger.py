@@ -4,7 +4,7 @@ import json
 import re
 import subprocess
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -14,8 +14,9 @@ from typer.testing import CliRunner, Result
 from ebbtide.cli.__main__ import app
 from ebbtide.lab.ledger.month import Month, plain
 from ebbtide.lab.ledger.month_file import add_entry, month_path
+from ebbtide.lab.ledger.reading import RecordedMonth
 from tests.builders.cur import ACCOUNT, COLUMNS, SECRETS, apart, known_month, write_csv
-from tests.builders.monitoring.month import stack
+from tests.builders.monitoring.month import KnownMonth, stack
 from tests.unit.lab.ledger.test_bill_documents import LEDGER
 
 DAY = datetime(2026, 10, 2, tzinfo=UTC)
@@ -236,3 +237,41 @@ def test_a_running_month_is_neither_written_nor_billed(options: list[str], named
         1,
         f"{named}: wanted a month that has ended, found {month}, which is not over\n",
     )
+
+
+@pytest.mark.parametrize("day", [12, 1])
+def test_the_running_month_is_shown_to_date_beside_the_last_one(day: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In November, whose eleventh day has passed; October is in its file."""
+    november = Month(year=2026, month=11, zone="Europe/Berlin")
+    now = datetime(2026, 11, day, 9, 20, tzinfo=UTC)
+    known = KnownMonth(month=november, holes=[((now - november.begin).total_seconds() / 3600, 800)], every=120)
+    asked: list[tuple[object, ...]] = []
+
+    def read(_: object, *arguments: object) -> RecordedMonth:
+        asked.append(arguments)
+        return known.recording()
+
+    monkeypatch.setattr("ebbtide.lab.ledger.reading.read_month", read)
+    for module in ("ledger", "options"):
+        monkeypatch.setattr(f"ebbtide.cli.{module}.datetime", at_instant(now))
+
+    done = ledger("acme", "--month", "2026-11", *NOWHERE, "--json", "month.json", "--report", "month.html")
+
+    assert done.exit_code == 0, done.output
+    assert asked == [("acme", november, now.replace(minute=0))]
+    document = json.loads(Path("month.json").read_text())
+    usd = sum(group["usd"] for group in document["last_month"].values())
+    assert usd == pytest.approx(sum(row.usd for row in LEDGER.paid), abs=0.01)
+    until = f"2026-11-{day:02} 09:00 UTC"
+    assert done.output.startswith(f"acme, 2026-11 until {until}: nodes cost $")
+    assert ("not enough data" in done.output) == (document["at_end_usd"] is None) == (day == 1)
+    assert until in Path("month.html").read_text()
+
+
+def at_instant(now: datetime) -> type[datetime]:
+    class Fixed(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # pyright: ignore[reportIncompatibleMethodOverride]
+            return now.astimezone(tz)
+
+    return Fixed
