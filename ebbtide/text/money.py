@@ -18,6 +18,14 @@ def cents(usd: float) -> str:
     return _written(usd, 2)
 
 
+def about_dollars(usd: float, *, at_most: bool = False) -> str:
+    """Format an estimate with two digits: 442 is `$440`. An upper bound is rounded up: `$450`."""
+    if abs(usd) < _CENT / 2:
+        return dollars(0.0)
+    step = 10.0 ** (floor(log10(abs(usd))) - 1)
+    return dollars(step * (ceil(round(usd / step, _STEP_DIGITS)) if at_most else round(usd / step)))
+
+
 def dollar_range(low: float, high: float) -> str:
     """Format bounds, rounded outward in steps of a tenth of their distance or less: 392 to 447 is `$390 to $450`.
 

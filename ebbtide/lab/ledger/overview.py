@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from ebbtide.lab.ledger.bill.difference import Difference
 from ebbtide.lab.ledger.month import Ledger, LedgerError
 from ebbtide.lab.ledger.month_file import committed, month_paths, refuse_cut
-from ebbtide.lab.ledger.sheets import basis, saved_text, saved_to_show, span
+from ebbtide.lab.ledger.sheets import basis, saved_by, saved_text, span
 from ebbtide.text.money import dollars
 from ebbtide.text.sheet import DOLLARS, Cell, Sheet, left, right
 from ebbtide.text.terminal import sheet_table
@@ -17,9 +17,9 @@ from ebbtide.text.terminal import sheet_table
 _CAPTION = "Nodes at list prices before commitments and discounts, or at the bill's. Saved: against costs.before."
 _COLUMNS = (
     *left("customer", "stack", "month"),
-    *right("nodes at list prices"),
-    *right("nodes on the bill", "bill", unit=DOLLARS),
-    *right("saved", "could still be saved"),
+    *right("nodes at list prices", fold=True),
+    *right("nodes on the bill", "bill", unit=DOLLARS, fold=True),
+    *right("saved", "could still be saved", fold=True),
 )
 
 
@@ -56,14 +56,14 @@ def _document(ledger: Ledger, billed: Difference | None) -> dict[str, Any]:
         "basis": basis(ledger),
         "idle_usd": ledger.idle_usd,
         "could_save_usd": ledger.could_save_usd,
-        "saved": saved_to_show(ledger, billed),
+        "saved": saved_by(ledger, billed)[0],
         "bill_nodes_usd": billed and billed.nodes_usd,
         "bill_usd": billed and billed.all_usd,
     }
 
 
 def _row(ledger: Ledger, billed: Difference | None) -> Sequence[Cell]:
-    saved = saved_to_show(ledger, billed)
+    saved, billed_usd = saved_by(ledger, billed)
     return (
         ledger.customer,
         ledger.stack,
@@ -71,6 +71,6 @@ def _row(ledger: Ledger, billed: Difference | None) -> Sequence[Cell]:
         span(ledger.low_usd, ledger.high_usd),
         billed and billed.nodes_usd,
         billed and billed.all_usd,
-        None if saved is None else saved_text(ledger, saved),
+        None if saved is None else saved_text(ledger, saved, billed_usd),
         f"up to {dollars(ledger.could_save_usd)}",
     )

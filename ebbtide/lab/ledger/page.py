@@ -12,8 +12,8 @@ from ebbtide.lab.ledger.sheets import (
     basis,
     headline,
     recorded_text,
+    saved_by,
     saved_text,
-    saved_to_show,
     share_text,
 )
 from ebbtide.lab.report.live.charts import LiveChart, panel_of, stacked
@@ -51,11 +51,12 @@ def _tiles(view: LedgerView) -> Iterator[Tile]:
     yield Tile(recorded_text(ledger), "recorded nodes", f"{basis(ledger)}; {count(hours)} node-hours")
     yield Tile(dollars(ledger.boot_usd), "boots, estimated", several(sum(row.boots for row in ledger.paid), "boot"))
     yield Tile(percent(ledger.recorded_share), "of the month recorded", several(len(ledger.gaps), "gap"))
-    could = f"at most {dollars(ledger.could_save_usd)} on more nodes than min"
+    could = f"fewer nodes save at most {dollars(ledger.could_save_usd)}"
     yield Tile(share_text(ledger, ledger.idle_usd), "of the dollars idle", f"requested by no pod; {could}")
-    if (saved := saved_to_show(ledger, billed)) is not None:
-        rates = basis(ledger) if billed is None or not billed.saved else "at the bill's rates"
-        yield Tile(saved_text(ledger, saved), "saved", f"against: {BEFORE}, {rates}")
+    saved, billed_usd = saved_by(ledger, billed)
+    if saved is not None:
+        rates = basis(ledger) if billed_usd is None else "at the bill's rates"
+        yield Tile(saved_text(ledger, saved, billed_usd), "saved", f"against: {BEFORE}, {rates}")
 
 
 def _days(ledger: Ledger) -> LiveFigure:

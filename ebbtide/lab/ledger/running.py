@@ -184,6 +184,7 @@ class Running:
             columns=[*left("group", fold=True), *right(*_COLUMNS, unit=unit)],
             rows=[(name, *(cell(part, name) for part in parts)) for name in names],
             total=("total", *map(total, parts)),
+            caption=f"Recorded {'dollars' if unit is DOLLARS else 'node-hours'} by group, beside the expected ones.",
         )
 
 

@@ -11,7 +11,7 @@ from ebbtide.lab.ledger.month import BEFORE, LIST_PRICES, SPOT, Gap, Ledger, Nod
 from ebbtide.text.counts import DASH, count, number_of, percent
 from ebbtide.text.durations import HOUR_S
 from ebbtide.text.money import cents, dollar_range, dollars
-from ebbtide.text.sheet import DOLLARS, Cell, Column, Sheet, left, right
+from ebbtide.text.sheet import CENTS, DOLLARS, Cell, Column, Sheet, left, right
 from ebbtide.text.terminal import sheet_table
 
 _GAPS_SHOWN = 10
@@ -114,16 +114,21 @@ def span(low: float | None, high: float | None) -> str:
     return DASH if low is None or high is None else dollar_range(low, high)
 
 
-def saved_text(ledger: Ledger, saved: Sequence[float] | None) -> str:
+def saved_text(ledger: Ledger, saved: Sequence[float] | None, billed_usd: float | None = None) -> str:
+    """`billed_usd`: of the nodes, for a saving at the bill's rates."""
     if saved is None:
         return "not enough data"
-    return span(*saved) if ledger.measurable(saved) else "no measurable difference"
+    return span(*saved) if ledger.measurable(saved, billed_usd) else "no measurable difference"
 
 
-def saved_to_show(ledger: Ledger, difference: Difference | None) -> tuple[float, float] | None:
-    """Return what was saved against the fleet before, at the bill's rates if there is a bill; None if not known."""
-    saved = ledger.saved if difference is None or not difference.saved else difference.saved
-    return saved.get(BEFORE)
+def saved_by(ledger: Ledger, difference: Difference | None) -> tuple[tuple[float, float] | None, float | None]:
+    """Return what was saved against the fleet before, and the bill's dollars of nodes if it is at the bill's rates.
+
+    None if it is not known.
+    """
+    if difference is None or not difference.saved:
+        return ledger.saved.get(BEFORE), None
+    return difference.saved.get(BEFORE), difference.nodes_usd
 
 
 def dollars_of(rows: Sequence[NodeHours]) -> Cell:
@@ -177,16 +182,15 @@ def _sums(rows: Sequence[NodeHours]) -> list[float]:
 
 
 def _instead(ledger: Ledger, difference: Difference | None) -> Sheet:
-    billed: Mapping[str, tuple[float, float] | None] = {} if difference is None else difference.saved
+    billed = difference if difference is not None and difference.saved else None
     by_bill = right("saved at the bill's rates") if billed else []
     return Sheet(
-        caption="Saved: dollars of the alternative less the month's. "
-        "Each figure is a range; the assumptions are below.",
+        caption=f"Saved: dollars of the alternative less the month's, {basis(ledger)}. Assumptions are below.",
         columns=[*_first("fleet"), *by_bill, *right("saved", "dollars")],
         rows=[
             (
                 entry.name,
-                *([saved_text(ledger, billed.get(entry.name))] if billed else []),
+                *([saved_text(ledger, billed.saved.get(entry.name), billed.nodes_usd)] if billed else []),
                 saved_text(ledger, ledger.saved[entry.name]),
                 span(entry.low_usd, entry.high_usd),
             )
@@ -222,7 +226,7 @@ def bill_sheet(bill: Bill) -> Sheet:
     before = "" if bill.has_discounts else " before negotiated discounts"
     return Sheet(
         caption=f"Amortised cost{before}. Taxes, credits and refunds are listed apart.",
-        columns=[*_first("line of AWS' bill"), *right("dollars", unit=DOLLARS)],
+        columns=[*_first("line of AWS' bill"), *right("dollars", unit=CENTS)],
         rows=[*lines.items()],
     )
 
