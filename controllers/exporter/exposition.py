@@ -45,13 +45,17 @@ def text(
     return "".join(families)
 
 
-def process_text(*, holidays_end: datetime | None, certificate_ends: Mapping[str, float]) -> str:
+def process_text(
+    *, holidays_end: datetime | None, certificate_ends: Mapping[str, float], max_nodes: Mapping[str, int]
+) -> str:
     """Render the metric families that do not depend on the cluster."""
+    most: list[Sample] = [({"group": group}, nodes) for group, nodes in sorted(max_nodes.items())]
     ends: list[Sample] = [({"endpoint": endpoint}, end) for endpoint, end in sorted(certificate_ends.items())]
     until = holidays_end.timestamp() if holidays_end is not None else None
     families = (
         family("holidays_end_timestamp_seconds", "End of the last day for which holidays are known", [({}, until)]),
         family("certificate_end_timestamp_seconds", "Expiry of the certificate that the endpoint presents", ends),
+        family("group_max_nodes", "Highest number of nodes that the stack file allows for the group", most),
     )
     return "".join(families)
 

@@ -76,7 +76,9 @@ class ExporterProcess(Process[ExporterConfig]):
             cronjobs=_objects(sight.cron_jobs, troubles["cronjobs"]),
             workloads=_objects(sight.reported_workloads(), troubles["workloads"]),
         )
-        process_families = process_text(holidays_end=config.holidays_end, certificate_ends=self.certificates.ends)
+        process_families = process_text(
+            holidays_end=config.holidays_end, certificate_ends=self.certificates.ends, max_nodes=config.max_nodes
+        )
         described = text(objects, self.tally, config.dollars_per_hour, config.adopted, config.sleepers)
         return super().metrics() + process_families + described
 

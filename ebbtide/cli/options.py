@@ -35,8 +35,8 @@ def time_option(text: str) -> datetime:
     return time
 
 
-def closed_month(name: str, settings: "StackSettings") -> "Month":
-    """Return the month of this name, or the last one, or end the command: it must have ended."""
+def closed_month(name: str, settings: "StackSettings", *, or_running: bool = False) -> "Month":
+    """Return the month of this name, or the last one, or end the command: it must have ended, or begun."""
     from ebbtide.lab.ledger.month import last_month, month_named
 
     zone, now = settings.business_hours.timezone, datetime.now(UTC)
@@ -44,8 +44,9 @@ def closed_month(name: str, settings: "StackSettings") -> "Month":
     month = month_named(name, zone) if name else last
     if month is None:
         raise typer.BadParameter(f"--month: wanted a month, found {name!r} (for example {last.name})")
-    if month.end > now:
-        fail(f"--month: wanted a month that has ended, found {name} (for example {last.name})", code=2)
+    if (month.begin if or_running else month.end) > now:
+        how = "begun" if or_running else "ended"
+        fail(f"--month: wanted a month that has {how}, found {name} (for example {last.name})", code=2)
     return month
 
 

@@ -5,14 +5,10 @@ differs too.
 
 A ref is anything that git resolves to a commit. `main...` is the merge base with `main`, as in a pull request; the
 plain `main` is its tip, so changes merged there since then appear as reverted.
-
-Git reads only the clone: it fetches nothing and asks for no password. Its environment variables (such as a hook's
-`GIT_DIR`) are not passed on, since they could point to another repository.
 """
 
 import os
 import posixpath
-import subprocess
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,16 +24,12 @@ from ebbtide.settings.file.document import encrypted_values
 from ebbtide.settings.file.problems import Location
 from ebbtide.settings.load import MOST_BYTES, file_of_text, name_of, stack_path
 from ebbtide.text.files import read_file
+from ebbtide.text.git import NoSuchRef as NoSuchRef
+from ebbtide.text.git import first_line, is_shallow, run_git
 from ebbtide.text.one_line import collapsed
 
 _CODE = ("components", "controllers", "ebbtide", "infra", "program", "requirements.txt", "tools/locks")
 """Code that a preview depends on: nights and replays are the controllers' decisions, and the rest is in packages."""
-_SECONDS = 60
-_OFFLINE = {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
-
-
-class NoSuchRef(Exception):
-    """Nothing to compare with: no repository, no such commit, or no common ancestor. The text is one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +81,10 @@ def code_note(ref: str, root: Path) -> str:
     """A sentence if the code differs from the ref's; empty otherwise. Raises `NoSuchRef`."""
     commit = _commit_of(ref, root)
     code = [part for part in _CODE if (root / part).exists()]
-    if not code or not _git(root, "diff", "--no-ext-diff", "--no-textconv", "--name-only", commit, "--", *code).stdout:
+    if (
+        not code
+        or not run_git(root, "diff", "--no-ext-diff", "--no-textconv", "--name-only", commit, "--", *code).stdout
+    ):
         return ""
     return f"the code differs from {ref} too: both sides are rendered with this code, so only the files are compared"
 
@@ -171,7 +166,7 @@ def _renamed(customer: str, commit: str, ref: str, root: Path) -> Side | None:
 def _commit_of(ref: str, root: Path) -> str:
     if "..." in ref:
         return _merge_base(ref, root)
-    answer = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+    answer = run_git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
     if answer.returncode != 0:
         raise NoSuchRef(collapsed(f"{ref!r} is not a commit of this repository{_why_missing(ref, root)}"))
     return answer.stdout.strip()
@@ -180,9 +175,9 @@ def _commit_of(ref: str, root: Path) -> str:
 def _merge_base(ref: str, root: Path) -> str:
     ours, theirs = (part or "HEAD" for part in ref.split("...", 1))
     commits = [_commit_of(ours, root), _commit_of(theirs, root)]
-    answer = _git(root, "merge-base", *commits)
+    answer = run_git(root, "merge-base", *commits)
     if answer.returncode != 0:
-        why = f": {_SHALLOW}" if _is_shallow(root) else ""
+        why = f": {_SHALLOW}" if is_shallow(root) else ""
         raise NoSuchRef(collapsed(f"{ours!r} and {theirs!r} have no commit in common{why}"))
     return answer.stdout.strip()
 
@@ -191,66 +186,32 @@ _SHALLOW = "the clone is shallow; fetch its history (git fetch --unshallow, or f
 
 
 def _why_missing(ref: str, root: Path) -> str:
-    if _is_shallow(root):
+    if is_shallow(root):
         return f": {_SHALLOW}"
-    remotes = _git(root, "for-each-ref", "--format=%(refname:short)", f"refs/remotes/*/{ref}").stdout.split()
+    remotes = run_git(root, "for-each-ref", "--format=%(refname:short)", f"refs/remotes/*/{ref}").stdout.split()
     return f"; did you mean {remotes[0]}?" if remotes else " (for example main, v1.2.0 or HEAD~1)"
 
 
-def _is_shallow(root: Path) -> bool:
-    return _git(root, "rev-parse", "--is-shallow-repository").stdout.strip() == "true"
-
-
 def _files_at(commit: str, root: Path) -> Sequence[str]:
-    listed = _git(root, "ls-tree", "--name-only", "-z", commit, "--", "stacks/").stdout.split("\0")
+    listed = run_git(root, "ls-tree", "--name-only", "-z", commit, "--", "stacks/").stdout.split("\0")
     return [path for path in listed if Path(path).name.startswith("Pulumi.") and path.endswith(".yaml")]
 
 
 @lru_cache(maxsize=64)
 def _text_at(commit: str, path: str, root: Path) -> str | None:
     """A file's text, or None if the commit has no such file. Cached, since many stacks have the same bases."""
-    listed = _git(root, "ls-tree", "-z", commit, "--", path).stdout
+    listed = run_git(root, "ls-tree", "-z", commit, "--", path).stdout
     if not listed:
         return None
     mode, kind, blob = listed.split("\t", 1)[0].split()
     if kind != "blob" or mode == "120000":
         raise NoSuchRef(collapsed(f"{path} is not a plain file at that commit"))
-    answer = _git(root, "cat-file", "blob", blob)
+    answer = run_git(root, "cat-file", "blob", blob)
     if answer.returncode != 0:
-        raise NoSuchRef(collapsed(f"{path} at that commit is not in this clone: {_first_line(answer.stderr)}"))
+        raise NoSuchRef(collapsed(f"{path} at that commit is not in this clone: {first_line(answer.stderr)}"))
     return answer.stdout
 
 
 def _inside(path: Path, root: Path) -> str:
     """The path relative to the root; links are not followed."""
     return os.path.relpath(path.absolute(), root.absolute())
-
-
-def _git(root: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Run git in the repository of `root`. Raises `NoSuchRef` without git or a repository."""
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-    try:
-        done = subprocess.run(
-            ["git", "-c", "core.fsmonitor=false", *arguments],
-            cwd=root,
-            env={**environment, **_OFFLINE},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=_SECONDS,
-            check=False,
-        )
-    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        raise NoSuchRef(collapsed(f"git cannot be asked: {error}")) from None
-    if done.returncode == 128 and _no_repository(done.stderr):
-        raise NoSuchRef(collapsed(f"there is no git repository to compare with: {_first_line(done.stderr)}"))
-    return done
-
-
-def _no_repository(stderr: str) -> bool:
-    return "not a git repository" in stderr or "dubious ownership" in stderr
-
-
-def _first_line(stderr: str) -> str:
-    return next(iter(stderr.strip().splitlines()), "git says nothing more").removeprefix("fatal: ")

@@ -6,6 +6,7 @@ from datetime import timedelta
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
 WEEK_S = 7 * DAY_S
+ONE_HOUR = timedelta(hours=1)
 ONE_DAY = timedelta(days=1)
 
 _CENTURY = timedelta(days=36_525)

@@ -48,7 +48,9 @@ def sheet_table(sheet: Sheet) -> Table:
     table_ = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0), show_header=has_headings)
     rows = [[*map(Text, row)] for row in sheet.body]
     for place, column in enumerate(sheet.columns):
-        widest = None if column.fold else max(cell_len(column.name), *(row[place].cell_len for row in rows), 0)
+        cells = [column.name, *(row[place].plain for row in rows)]
+        parts = [word for cell in cells for word in cell.split()] if column.fold else cells
+        widest = max(map(cell_len, parts), default=0)
         table_.add_column(
             column.name,
             justify="right" if column.right else "left",

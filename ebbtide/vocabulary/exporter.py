@@ -18,6 +18,14 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMax:
+    """The highest number of nodes that the stack file allows for a group."""
+
+    group: str
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LabelValues:
     """A label that a pod must have, with one of these values."""
 
@@ -49,10 +57,15 @@ class ExporterConfig(Document):
     """Further namespaces with adopted ones that may sleep. A team may delete its namespace."""
     sleepers: tuple[str, ...] = field(default=(), metadata=OMIT_DEFAULT)
     """Deployments and StatefulSets that the workload controller wakes, in the form "deployment ebbtide/api"."""
+    group_max: tuple[GroupMax, ...] = field(default=(), metadata=OMIT_DEFAULT)
 
     @property
     def dollars_per_hour(self) -> Mapping[str, float]:
         return {price.instance_type: price.dollars_per_hour for price in self.prices}
+
+    @property
+    def max_nodes(self) -> Mapping[str, int]:
+        return {entry.group: entry.nodes for entry in self.group_max}
 
     @property
     def holidays_end(self) -> datetime | None:

@@ -92,6 +92,7 @@ def _notes(settings: StackSettings, paid: Paid, spot_share: Mapping[str, float])
     if unlimited and paid.gaps:
         groups = ", ".join(sorted(unlimited))
         yield f"No max is known for nodes of {groups}: in gaps their upper bound is the highest recorded number."
+    yield from paid.notes
 
 
 def _beyond_min_usd(settings: StackSettings, paid: Paid, requests: Requests) -> float:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import TypeAdapter, computed_field
 
@@ -103,6 +103,16 @@ class NodeHours:
         return bool(self.instance_type or self.usd or self.boot_usd)
 
 
+@dataclass(slots=True)
+class Amount:
+    hours: float = 0.0
+    usd: float = 0.0
+
+
+Hourly: TypeAlias = Mapping[tuple[str, int], Amount]
+"""Node-hours and dollars for each group and hour of the month, at list or spot prices."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
     """A span without recorded nodes: only the bounds of their dollars are known."""
@@ -112,6 +122,7 @@ class Gap:
     low_usd: float
     high_usd: float
     why: str
+    model_usd: float | None = None  # a model's figure between the bounds; None in months of a former release
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

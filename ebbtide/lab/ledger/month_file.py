@@ -2,12 +2,15 @@
 
 A file has entries, each with a checksum over its canonical JSON, which includes the previous entry's checksum. The
 first entry is never rewritten. Late credits, or a bill that came later, become a second entry with the same ledger.
+A chain of checksums does not know how many entries it had: git does, so a file begins with the entries of each commit.
 """
 
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,6 +21,7 @@ from ebbtide.lab.ledger.bill.lines import Part
 from ebbtide.lab.ledger.month import Ledger, LedgerError
 from ebbtide.settings.load import STACKS
 from ebbtide.text.files import MOST_OF_A_DOCUMENT, read_file, write_file
+from ebbtide.text.git import NoSuchRef, in_repository, is_shallow, run_git
 
 SCHEMA = 1
 FOLDER = "ledger"
@@ -60,6 +64,38 @@ def read_entries(path: Path) -> list[Entry]:
     if (month := f"{last.stack} {last.month.name}") != (wanted := f"{path.parent.name} {path.stem}"):
         raise LedgerError(f"{path}: wanted the ledger of {wanted}, found the ledger of {month}")
     return entries
+
+
+def refuse_cut(path: Path, root: Path) -> str:
+    """Compare a file, which may be missing, with its earlier commits. Return why that is not possible; "" if it is.
+
+    Raises `LedgerError` if the file lacks an entry that a commit has, or has another one in its place.
+    """
+    name = path.relative_to(root).as_posix()
+    try:
+        if not in_repository(root):
+            raise NoSuchRef("this is no git repository")
+        commits = run_git(root, "log", "--format=%h", "--", name).stdout.split()
+        shallow = is_shallow(root)
+    except NoSuchRef as error:
+        return f"Not compared with earlier commits of the month's file: {error}."
+    now = _checksums(path.read_text(encoding="utf-8", errors="replace") if path.is_file() else "")
+    versions = [(_checksums(run_git(root, "show", f"{commit}:./{name}").stdout), commit) for commit in commits]
+    if missing := [(then, commit) for then, commit in versions if now[: len(then)] != then]:
+        then, commit = max(missing, key=lambda version: len(version[0]))
+        kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(now, then, strict=False)))
+        raise LedgerError(
+            f"{path}: wanted the entries of commit {commit} ({len(then)}), found {kept} of them: "
+            f"git checkout {commit} -- {name}"
+        )
+    return "Compared with few commits of the month's file: the clone is shallow." if shallow else ""
+
+
+def _checksums(text: str) -> list[str]:
+    """Return the checksums of a file's entries, without those after damage."""
+    with suppress(ValueError, LookupError, TypeError):
+        return [entry["checksum"] for entry in json.loads(text)["entries"]]
+    return []
 
 
 def committed(path: Path) -> tuple[Ledger, Difference | None]:

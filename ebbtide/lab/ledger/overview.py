@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 
 from ebbtide.lab.ledger.bill.difference import Difference
 from ebbtide.lab.ledger.month import Ledger, LedgerError
-from ebbtide.lab.ledger.month_file import committed, month_paths
+from ebbtide.lab.ledger.month_file import committed, month_paths, refuse_cut
 from ebbtide.lab.ledger.sheets import basis, saved_by, saved_text, span
 from ebbtide.text.money import dollars
 from ebbtide.text.sheet import DOLLARS, Cell, Sheet, left, right
@@ -17,9 +17,9 @@ from ebbtide.text.terminal import sheet_table
 _CAPTION = "Nodes at list prices before commitments and discounts, or at the bill's. Saved: against costs.before."
 _COLUMNS = (
     *left("customer", "stack", "month"),
-    *right("nodes at list prices"),
-    *right("nodes on the bill", "bill", unit=DOLLARS),
-    *right("saved", "could still be saved"),
+    *right("nodes at list prices", fold=True),
+    *right("nodes on the bill", "bill", unit=DOLLARS, fold=True),
+    *right("saved", "could still be saved", fold=True),
 )
 
 
@@ -30,8 +30,10 @@ def overview(root: Path, month: str) -> tuple[list[dict[str, Any]], RenderableTy
     """
     months: list[tuple[Ledger, Difference | None]] = []
     faults: list[str] = []
+    unchecked: set[str] = set()
     for path in month_paths(root, month):
         try:
+            unchecked.add(refuse_cut(path, root))
             months.append(committed(path))
         except LedgerError as fault:
             faults.append(str(fault))
@@ -41,7 +43,7 @@ def overview(root: Path, month: str) -> tuple[list[dict[str, Any]], RenderableTy
         raise LedgerError(f"found no {month or 'month'} in stacks/ledger: wanted one (ebbtide ledger STACK --write)")
     months.sort(key=lambda of: (-of[0].could_save_usd, of[0].stack))
     sheet = Sheet(caption=_CAPTION, columns=_COLUMNS, rows=[_row(*of) for of in months])
-    return [_document(*of) for of in months], sheet_table(sheet)
+    return [_document(*of) for of in months], Group(sheet_table(sheet), *sorted(filter(None, unchecked)))
 
 
 def _document(ledger: Ledger, billed: Difference | None) -> dict[str, Any]:

@@ -1,9 +1,4 @@
-"""What a month's nodes cost, by day and by hour, and the bounds of its gaps. Pure.
-
-Lower bound of a gap: the nodes that certainly ran, which were seen on both sides with the same name and creation time,
-or were created in the gap and seen after it. Upper bound: every group at its `max`, all nodes of its most expensive
-type.
-"""
+"""What a month's nodes cost, by day and by hour, with the bounds of its gaps. Pure."""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -12,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from itertools import chain, pairwise
 from math import inf
-from typing import TypeAlias
 
+from ebbtide.lab.ledger.bounds import Bounding
 from ebbtide.lab.ledger.lives import (
     Life,
     NodeKey,
@@ -25,25 +20,17 @@ from ebbtide.lab.ledger.lives import (
     most_at_once,
     overlap,
 )
-from ebbtide.lab.ledger.month import SPOT, Gap, Month, NodeHours
+from ebbtide.lab.ledger.month import Amount as Amount
+from ebbtide.lab.ledger.month import Gap, Month, NodeHours
+from ebbtide.lab.ledger.month import Hourly as Hourly
+from ebbtide.lab.ledger.pattern import Pattern
 from ebbtide.lab.ledger.rates import Rates, plan_share
-from ebbtide.lab.ledger.reading import PRICE_STEP, RecordedMonth
+from ebbtide.lab.ledger.reading import RecordedMonth
 from ebbtide.lab.simulator.strategies.plans import NODE_BOOT_S
 from ebbtide.prices import PricingAssumption
 from ebbtide.provisioning_labels import NodeKind
-from ebbtide.settings.capacity.node_sets import with_node_sets
 from ebbtide.settings.model import StackSettings
 from ebbtide.text.durations import HOUR_S
-
-
-@dataclass(slots=True)
-class Amount:
-    hours: float = 0.0
-    usd: float = 0.0
-
-
-Hourly: TypeAlias = Mapping[tuple[str, int], Amount]
-"""Node-hours and dollars for each group and hour of the month, at list or spot prices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +42,14 @@ class Paid:
     recorded: Mapping[int, float]  # recorded share of each hour of the month
     peaks: Mapping[str, Mapping[NodeType, int]]  # nodes of the instant with the highest number, by group
     by_type: Mapping[tuple[str, int], float]  # node-hours by `group/type` and hour of the month
+    notes: tuple[str, ...]  # what the bounds of the gaps rest on
 
 
-def paid_of(settings: StackSettings, month: Month, recording: RecordedMonth, rates: Rates) -> Paid:
-    first, last = month.begin.timestamp(), month.end.timestamp()
+def paid_of(
+    settings: StackSettings, month: Month, recording: RecordedMonth, rates: Rates, until: datetime | None = None
+) -> Paid:
+    """Return what a month cost, or its hours before `until`, a whole hour after its begin."""
+    first, last = month.begin.timestamp(), (until or month.end).timestamp()
     there = clipped(lives_of(recording.sightings), (first, last))
     lives = [life for life in there if rates.know(life.key)]
     gaps = gaps_between(recording.sightings.looks, first, last)
@@ -91,18 +82,29 @@ def paid_of(settings: StackSettings, month: Month, recording: RecordedMonth, rat
             row = row_of(key, life.begin)
             row.boots += 1
             row.boot_usd += rates.usd(key, life.begin) * NODE_BOOT_S / HOUR_S
-    hours = [(first + hour * HOUR_S, first + (hour + 1) * HOUR_S) for hour in range(round(month.hours))]
+    hours = [(first + hour * HOUR_S, first + (hour + 1) * HOUR_S) for hour in range(round((last - first) / HOUR_S))]
     recorded = {hour: 1 - sum(overlap(gap, span) for gap in gaps) / HOUR_S for hour, span in enumerate(hours)}
     most = most_at_once(lives)
     peaks = {group: nodes.total() for group, nodes in most.items()}
+    bounding = Bounding(
+        settings=settings,
+        span=(first, last),
+        recording=recording,
+        rates=rates,
+        lives=lives,
+        gaps=gaps,
+        peaks=peaks,
+        pattern=Pattern(month=month, hourly=hourly, recorded=recorded),
+    )
     return Paid(
         rows=tuple(rows[place] for place in sorted(rows)),
         hourly=hourly,
         plan_usd=_plan_usd(settings, hourly, recorded, rates, first),
-        gaps=tuple(_bounded(settings, gap, lives, rates, peaks, recording.forgotten) for gap in gaps),
+        gaps=tuple(map(bounding.gap_of, gaps)),
         recorded=recorded,
         peaks=most,
         by_type=by_type,
+        notes=tuple(bounding.notes()),
     )
 
 
@@ -135,33 +137,3 @@ def _plan_usd(
             listed = there.usd / there.hours if there.hours else rates.listed_usd(group.types[0].name, at)
             usd += listed * (committed * share - min(there.hours, committed))
     return usd
-
-
-def _bounded(
-    settings: StackSettings, gap: Span, lives: Sequence[Life], rates: Rates, peaks: Mapping[str, int], forgotten: str
-) -> Gap:
-    shapes = with_node_sets(settings).node_groups
-    low = high = 0.0
-    sure: dict[str, float] = {}
-    dearest: dict[str, float] = {}
-    priced = (gap[0], gap[1] + PRICE_STEP.total_seconds())  # the next price sample may be one step later
-    plan = settings.costs.pricing_assumption
-    for life in lives:
-        key = life.key
-        hours = overlap((life.begin, life.end), gap) / HOUR_S
-        prices = [usd for at in priced for usd in rates.usd_bounds(key, at)]  # a price may change in between
-        on_plan = key.group in shapes and key.capacity_type != SPOT
-        low += hours * min(prices) * (plan_share(settings, key.group, plan) if on_plan else 1.0)
-        high += hours * max(prices)
-        sure[key.group] = sure.get(key.group, 0.0) + hours
-        dearest[key.group] = max(dearest.get(key.group, 0.0), *prices)
-    length = (gap[1] - gap[0]) / HOUR_S
-    for name in {*shapes, *peaks}:
-        most, types = (shapes[name].max, shapes[name].types) if name in shapes else (0, ())
-        usd = [rates.listed_usd(kind.name, at) for kind in types if kind.name in rates.listed for at in priced]
-        unsure = max(most, peaks.get(name, 0)) * length - sure.get(name, 0.0)
-        high += max(0.0, unsure) * max([*usd, dearest.get(name, 0.0)])
-    begin, end = (datetime.fromtimestamp(at, UTC) for at in gap)
-    first_kept = bool(forgotten) and not any(life.begin < gap[0] for life in lives)
-    why = forgotten if first_kept else "no sample of ebbtide_exporter_sees"
-    return Gap(begin=begin, end=end, low_usd=low, high_usd=high, why=why)

@@ -6,7 +6,7 @@ Prometheus' five-minute lookback adds nothing to a node's life. A day that Prome
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 
@@ -20,7 +20,7 @@ from ebbtide.text.durations import ONE_DAY
 
 PRICE_STEP = timedelta(minutes=10)
 _STEP = timedelta(minutes=1)
-_SLOW_STEP = timedelta(minutes=5)
+_SLOW_STEP = WANTED_STEP = timedelta(minutes=5)
 _HOUR = timedelta(hours=1)
 _AT_ONCE = ONE_DAY // _STEP  # steps of one query
 _TWO_LEADERS = 4
@@ -39,12 +39,18 @@ class RecordedMonth:
     wanted: Mapping[str, Steps]  # workers by pool
     asleep: Mapping[str, Steps]  # 1 while a workload slept, otherwise 0; by kind, namespace and name
     requests: Requests
+    most_nodes: Mapping[str, Steps] = field(default_factory=dict[str, Steps])  # the max of each group
+    most_wanted: Mapping[str, Mapping[float, float]] = field(default_factory=dict[str, Mapping[float, float]])
+    """The most workers that the scaler wanted in the five minutes before each time, by pool. A gap has no value."""
     forgotten: str  # why Prometheus lacks the first days; "" if it keeps them
 
 
-def read_month(prometheus: Prometheus, customer: str, month: Month) -> RecordedMonth:
-    """Return the month's recording. Raises `LedgerError` if Prometheus cannot be trusted or lacks the month."""
-    reader = MonthReader(prometheus, Metrics(customer), month)
+def read_month(prometheus: Prometheus, customer: str, month: Month, until: datetime | None = None) -> RecordedMonth:
+    """Return the month's recording, or its part before `until`.
+
+    Raises `LedgerError` if Prometheus cannot be trusted or lacks the month.
+    """
+    reader = MonthReader(prometheus, Metrics(customer), month, end=until or month.end)
     if (doubt := prometheus.doubt()) is not None:  # wait for one time-out, not for one per query
         raise LedgerError(doubt.why)
     reader.refuse_two_clusters()
@@ -55,6 +61,8 @@ def read_month(prometheus: Prometheus, customer: str, month: Month) -> RecordedM
         wanted=reader.wanted(),
         asleep=reader.asleep(),
         requests=reader.requests(),
+        most_nodes=reader.most_nodes(),
+        most_wanted=reader.most_wanted(),
         forgotten=reader.forgotten,
     )
 
@@ -66,6 +74,7 @@ class MonthReader:
     prometheus: Prometheus
     of: Metrics
     month: Month
+    end: datetime
     step: timedelta = _STEP
     forgotten: str = ""
 
@@ -102,6 +111,14 @@ class MonthReader:
 
     def wanted(self) -> dict[str, Steps]:
         return self._steps("pool", f"max by (pool) ({self.of('pool_wanted')})", _SLOW_STEP)
+
+    def most_nodes(self) -> dict[str, Steps]:
+        return self._steps("group", f"max by (group) ({self.of('group_max_nodes')})", PRICE_STEP)
+
+    def most_wanted(self) -> dict[str, dict[float, float]]:
+        most = f"max by (pool) (max_over_time({self.of('pool_wanted')}[5m]))"
+        recorded = self._read(most, WANTED_STEP, "pool")
+        return {pool: {at.timestamp(): value for at, value in points.items()} for (pool,), points in recorded.items()}
 
     def asleep(self) -> dict[str, Steps]:
         asleep, awake = (f"max by (workload) ({self.of('workload_state', state=it)})" for it in ("asleep", "awake"))
@@ -154,7 +171,7 @@ class MonthReader:
     def _kept_from(self) -> datetime:
         """The begin of the month, or of the first day that Prometheus keeps. Raises `LedgerError`."""
         begin = self.month.begin
-        while begin < self.month.end:
+        while begin < self.end:
             first = begin - _HOUR  # so that Prometheus still keeps it when the last query runs
             kept = history(self.prometheus, "vector(1)", TimeRange(since=first, until=begin, step=_SLOW_STEP))
             if not isinstance(kept, Forgotten):
@@ -167,7 +184,7 @@ class MonthReader:
         self, expression: str, step: timedelta, *labels: str, margin: timedelta = timedelta()
     ) -> Mapping[Labels, Points]:
         """Return the recorded values by labels; empty without any. Raises `LedgerError`."""
-        since, until = self._kept_from - margin, self.month.end + margin
+        since, until = self._kept_from - margin, self.end + margin
         over = TimeRange(since=since, until=until, step=step, piece=_AT_ONCE * step)
         recorded = history(self.prometheus, expression, over, by=labels)
         if not isinstance(recorded, UnknownAnswer):

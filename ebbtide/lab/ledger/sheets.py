@@ -7,12 +7,14 @@ from rich.console import Group, RenderableType
 
 from ebbtide.lab.ledger.bill.bill import Bill, LeftOut
 from ebbtide.lab.ledger.bill.difference import Difference
-from ebbtide.lab.ledger.month import BEFORE, LIST_PRICES, SPOT, Ledger, NodeHours
-from ebbtide.text.counts import DASH, number_of, percent
+from ebbtide.lab.ledger.month import BEFORE, LIST_PRICES, SPOT, Gap, Ledger, NodeHours
+from ebbtide.text.counts import DASH, count, number_of, percent
+from ebbtide.text.durations import HOUR_S
 from ebbtide.text.money import cents, dollar_range, dollars
 from ebbtide.text.sheet import CENTS, DOLLARS, Cell, Column, Sheet, left, right
 from ebbtide.text.terminal import sheet_table
 
+_GAPS_SHOWN = 10
 NO_GROUP, UNTYPED = "no group", "instance type unknown"
 
 
@@ -26,16 +28,14 @@ class LedgerView:
     difference: Difference | None
 
 
-def view_of(ledger: Ledger, bill: Bill | None = None, difference: Difference | None = None) -> LedgerView:
+def view_of(
+    ledger: Ledger, bill: Bill | None = None, difference: Difference | None = None, unchecked: str = ""
+) -> LedgerView:
+    """Return the view. `unchecked`: why the month's file was not compared with its commits."""
     sheets = {"paid": _paid(ledger), "saved": _instead(ledger, difference), "caused by": _caused(ledger)}
-    gaps = [
-        f"Not recorded: {gap.begin:%Y-%m-%d %H:%M} to {gap.end:%Y-%m-%d %H:%M} UTC, "
-        f"{span(gap.low_usd, gap.high_usd)} ({gap.why})."
-        for gap in ledger.gaps
-    ]
     assumptions = {
         **{entry.name: [*entry.assumptions, *filter(None, [entry.why])] for entry in ledger.alternatives},
-        "month": [*gaps, *ledger.notes],
+        "month": [*gap_notes(ledger.gaps, ledger.high_usd), *ledger.notes, *filter(None, [unchecked])],
         "prices": [f"{kind}: {source}" for kind, source in ledger.prices.items()],
     }
     if bill is not None:
@@ -45,6 +45,30 @@ def view_of(ledger: Ledger, bill: Bill | None = None, difference: Difference | N
         sheets["bill and ledger"] = _difference(difference)
         assumptions["saved at the bill's rates"] = [*difference.assumptions]
     return LedgerView(ledger=ledger, sheets=sheets, assumptions=assumptions, difference=difference)
+
+
+def gap_notes(gaps: Sequence[Gap], month_usd: float = 0.0) -> Iterator[str]:
+    """Yield the width of all gaps together, with its share of the month's dollars, and the gaps with most dollars."""
+    if not gaps:
+        return
+    low, high = sum(gap.low_usd for gap in gaps), sum(gap.high_usd for gap in gaps)
+    share = f" or {percent((high - low) / month_usd)} of the month" if month_usd else ""
+    models = [gap.model_usd for gap in gaps if gap.model_usd is not None]
+    model = f" The model's figure is {dollars(sum(models))}." if len(models) == len(gaps) else ""
+    hours = sum((gap.end - gap.begin).total_seconds() for gap in gaps) / HOUR_S
+    yield (
+        f"{number_of(len(gaps), 'gap')}, {count(hours)} hours: {span(low, high)}, "
+        f"uncertain by {dollars(high - low)}{share}.{model}"
+    )
+    widest = sorted(sorted(gaps, key=lambda gap: gap.low_usd - gap.high_usd)[:_GAPS_SHOWN], key=lambda gap: gap.begin)
+    for gap in widest:
+        between = "" if gap.model_usd is None else f", model {dollars(gap.model_usd)}"
+        yield (
+            f"Not recorded: {gap.begin:%Y-%m-%d %H:%M} to {gap.end:%Y-%m-%d %H:%M} UTC, "
+            f"{span(gap.low_usd, gap.high_usd)}{between} ({gap.why})."
+        )
+    if len(gaps) > len(widest):
+        yield f"{number_of(len(gaps) - len(widest), 'gap')} with fewer uncertain dollars not listed here."
 
 
 def headline(view: LedgerView) -> str:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from ebbtide.prices import NoPrice, on_demand
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
+from ebbtide.settings.capacity.node_sets import with_node_sets
 from ebbtide.settings.capacity.pods import idle_prometheus
 from ebbtide.settings.declared import declared_pods
 from ebbtide.settings.model import StackSettings
@@ -26,7 +27,7 @@ from ebbtide.settings.sections.workers import PoolSettings
 from ebbtide.settings.sections.workloads import WorkloadKind
 from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, Floor, PoolPolicy, RedisEndpoint
 from ebbtide.vocabulary.documents import from_settings
-from ebbtide.vocabulary.exporter import AdoptedRule, ExporterConfig, LabelValues, Price
+from ebbtide.vocabulary.exporter import AdoptedRule, ExporterConfig, GroupMax, LabelValues, Price
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE, WORKLOADS, Category
 from ebbtide.vocabulary.workloads import (
     FloorPolicy,
@@ -320,6 +321,10 @@ def exporter_config(
         workload_namespaces=tuple(sorted(own)),
         team_namespaces=tuple(sorted({policy.namespace for policy in sleepers} - own)),
         sleepers=tuple(policy.subject for policy in sleepers),
+        group_max=(
+            GroupMax(group=name, nodes=group.max)
+            for name, group in sorted(with_node_sets(settings).node_groups.items())
+        ),
     )
 
 

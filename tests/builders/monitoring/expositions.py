@@ -20,7 +20,7 @@ from controllers.workloads import main as workloads
 from controllers.workloads.loop import LoopCounters, metrics
 from controllers.workloads.ray.idle import IdleWorkers
 from ebbtide.vocabulary.documents import dump, load
-from ebbtide.vocabulary.exporter import AdoptedRule, ExporterConfig, LabelValues, Price
+from ebbtide.vocabulary.exporter import AdoptedRule, ExporterConfig, GroupMax, LabelValues, Price
 from ebbtide.vocabulary.workloads import RayPolicy, WorkloadsConfig
 from tests.builders.controllers import NOON, Bench, budgets, config, pool_policy
 from tests.builders.monitoring import cluster_objects as objects
@@ -116,6 +116,7 @@ def of_the_exporter() -> str:
         timezone="America/New_York",
         holidays_until=now.date() + timedelta(days=700),
         adopted=(AdoptedRule(name="hub", namespace="jupyter", selector=(LabelValues(key="app", values=("hub",)),)),),
+        group_max=(GroupMax(group="flexible", nodes=8),),
     )
     with tempfile.TemporaryDirectory() as folder:
         document = Path(folder) / "exporter.json"

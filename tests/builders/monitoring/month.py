@@ -7,7 +7,7 @@ import random
 import subprocess
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
@@ -60,7 +60,9 @@ class KnownMonth:
     """`holes` are hours from the month's begin in which nothing was recorded.
 
     What real months have: each node's samples lack labels for `bare` seconds, a node of Fargate never has them, another
-    type has the name of an earlier node, and `replicas` of Prometheus are not deduplicated.
+    type has the name of an earlier node, and `replicas` of Prometheus are not deduplicated. In `bursts` flexible nodes,
+    as many as the third number, run from one hour of the month to another. `max_nodes` are recorded changes of groups'
+    max, by hour; `scaler_stays`: the scaler is recorded also in holes.
     """
 
     month: Month
@@ -73,6 +75,9 @@ class KnownMonth:
     fargate: bool = False
     renamed: bool = False
     replicas: int = 1
+    bursts: Sequence[tuple[float, float, int]] = ()
+    max_nodes: Mapping[str, Steps] = field(default_factory=dict[str, Steps])
+    scaler_stays: bool = False
     spot_factor: float = 1.0  # of the true spot price over the typical one
 
     @cached_property
@@ -140,7 +145,7 @@ class KnownMonth:
 
     def recording(self) -> RecordedMonth:
         """The reader's result: of workers, only the changes."""
-        by_value = groupby(((at, float(value)) for at, value in self._wanted() if not self._lost(at)), itemgetter(1))
+        by_value = groupby(((at, float(value)) for at, value in self._wanted() if self._scaled(at)), itemgetter(1))
         wanted = tuple(next(steps) for _, steps in by_value)
         hours = range(round(self.month.hours))
         shares = dict.fromkeys(hours, 0.5)
@@ -151,6 +156,11 @@ class KnownMonth:
             wanted={"train": wanted},
             asleep={"deployment ebbtide/api": self.naps},
             requests={("flexible", "worker", "train"): shares, ("fixed", "fixed", "hub"): shares},
+            most_nodes={
+                group: tuple((self.begin + hour * 3600, nodes) for hour, nodes in steps)
+                for group, steps in self.max_nodes.items()
+            },
+            most_wanted={"train": self._most_wanted()},
             forgotten="",
         )
 
@@ -164,7 +174,8 @@ class KnownMonth:
                 if metric != name:
                     out.write(f"# TYPE {metric} gauge\n")
                     name = metric
-                kept = [(at, value) for at, value in points if not self._lost(at)]
+                stays = self.scaler_stays and metric == "ebbtide_pool_wanted"
+                kept = [(at, value) for at, value in points if stays or not self._lost(at)]
                 for replica in range(self.replicas):
                     scraped = f'customer="acme",prometheus_replica="{replica}"'
                     text = f"{metric}{{{scraped}{',' if labels else ''}{labels or '}'}"
@@ -204,6 +215,9 @@ class KnownMonth:
         if self.renamed:  # within the five minutes for which Prometheus still shows the earlier node
             yield self._run("ip-10-1-9-9", "flexible", self._at(5, 2), self._at(5, 3.95))
             yield self._run("ip-10-1-9-9", "fixed", self._at(5, 3.95) + 60, self._at(5, 7))
+        for place, (begin, end, nodes) in enumerate(self.bursts):
+            for number in range(nodes):
+                yield self._run(f"ip-10-4-{place}-{number}", "flexible", self._at(0, begin), self._at(0, end))
         days = round(self.month.hours / 24)
         for day in range(days):
             busy = 0.3 if day % 7 > 4 else 1.0
@@ -240,6 +254,17 @@ class KnownMonth:
     def _lost(self, at: float) -> bool:
         return any(begin <= (at - self.begin) / 3600 < end for begin, end in self.holes)
 
+    def _scaled(self, at: float) -> bool:
+        return self.scaler_stays or not self._lost(at)
+
+    def _most_wanted(self) -> dict[float, float]:
+        most: dict[float, float] = {}
+        for at, value in self._wanted():
+            if self._scaled(at):
+                end = self.begin + -(-(at - self.begin) // 300) * 300
+                most[end] = max(most.get(end, 0.0), float(value))
+        return most
+
     def _wanted(self) -> Iterator[tuple[float, int]]:
         """Three workers for each flexible node but the one of the service."""
         lives = [(run.created, run.end) for run in self.runs if run.key.group == "flexible"][1:]
@@ -274,6 +299,10 @@ class KnownMonth:
                 dollars = [(at, self._price(key.instance_type, at)) for at in known[:: 1 if self.renamed else _SLOW]]
                 yield f'ebbtide_node_dollars_per_hour{{node="{key.node}"}}', dollars
         yield 'ebbtide_pool_wanted{pool="train"}', [(at, float(value)) for at, value in self._wanted()]
+        for group, steps in self.max_nodes.items():
+            values = [(at, [nodes for hour, nodes in steps if self.begin + hour * 3600 <= at][-1:]) for at in looks]
+            recorded = [(at, last[0]) for at, last in values if last]
+            yield f'ebbtide_group_max_nodes{{group="{group}"}}', recorded
         yield from self._states()
         yield from self._requests(looks[::_SLOW])
 

@@ -1,9 +1,12 @@
 """`ebbtide ledger` on a committed month, so that no Prometheus takes part: the bill, FOCUS, the file, all stacks."""
 
 import json
+import re
+import subprocess
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -11,8 +14,9 @@ from typer.testing import CliRunner, Result
 from ebbtide.cli.__main__ import app
 from ebbtide.lab.ledger.month import Month, plain
 from ebbtide.lab.ledger.month_file import add_entry, month_path
+from ebbtide.lab.ledger.reading import RecordedMonth
 from tests.builders.cur import ACCOUNT, COLUMNS, SECRETS, apart, known_month, write_csv
-from tests.builders.monitoring.month import stack
+from tests.builders.monitoring.month import KnownMonth, stack
 from tests.unit.lab.ledger.test_bill_documents import LEDGER
 
 DAY = datetime(2026, 10, 2, tzinfo=UTC)
@@ -175,10 +179,99 @@ def test_a_month_that_was_changed_by_hand_is_refused() -> None:
     assert (done.exit_code, "entry 1: wanted the checksum of its content" in done.output) == (1, True)
 
 
+def git(*arguments: str) -> None:
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+    subprocess.run(["git", *who, *arguments], check=True, capture_output=True)
+
+
+@pytest.mark.process
+def test_a_file_that_lacks_an_entry_of_a_commit_is_refused_also_if_the_cut_was_committed() -> None:
+    """The chain of checksums of the remaining entries is whole."""
+    once = MONTH.read_text()
+    ledger("acme", "--month", "2026-10", "--bill", "cur.csv.gz", "--write")
+    git("init")
+    git("add", "stacks")
+    git("commit", "-m", "two entries")
+    complete = ledger("acme", "--month", "2026-10")
+    MONTH.write_text(once)
+    cut = ledger("acme", "--month", "2026-10")
+    git("commit", "-a", "-m", "cut")
+    committed = [ledger("acme", "--month", "2026-10"), ledger("--all")]
+    MONTH.unlink()
+    removed = ledger("acme", "--month", "2026-10", "--write", *NOWHERE)
+
+    assert complete.exit_code == 0
+    assert "Not compared with" not in complete.output
+    for done, kept in ((cut, 1), *((done, 1) for done in committed), (removed, 0)):
+        assert done.exit_code == 1
+        (line,) = done.output.splitlines()
+        assert re.fullmatch(
+            rf"{MONTH}: wanted the entries of commit \w+ \(2\), found {kept} of them: git checkout \w+ -- {MONTH}", line
+        )
+
+
+def test_without_a_repository_the_page_says_that_nothing_was_compared() -> None:
+    done = ledger("acme", "--month", "2026-10")
+
+    assert "Not compared with earlier commits of the month's file" in " ".join(done.output.split())
+
+
 @pytest.mark.parametrize("month", ["2999-01", "october"])
-def test_a_month_that_has_not_ended_or_is_none_is_refused(month: str) -> None:
+def test_a_month_that_has_not_begun_or_is_none_is_refused(month: str) -> None:
     done = ledger("acme", "--month", month)
 
     assert done.exit_code == 2
     assert "wanted a month" in done.output
     assert month in done.output
+
+
+@pytest.mark.parametrize(
+    ("options", "named"), [(["--write"], "--write"), (["--bill", "cur.csv.gz", "--write"], "--bill and --write")]
+)
+def test_a_running_month_is_neither_written_nor_billed(options: list[str], named: str) -> None:
+    month = f"{datetime.now(UTC).astimezone(ZoneInfo('Europe/Berlin')):%Y-%m}"
+
+    done = ledger("acme", "--month", month, *options)
+
+    assert (done.exit_code, done.output) == (
+        1,
+        f"{named}: wanted a month that has ended, found {month}, which is not over\n",
+    )
+
+
+@pytest.mark.parametrize("day", [12, 1])
+def test_the_running_month_is_shown_to_date_beside_the_last_one(day: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In November, whose eleventh day has passed; October is in its file."""
+    november = Month(year=2026, month=11, zone="Europe/Berlin")
+    now = datetime(2026, 11, day, 9, 20, tzinfo=UTC)
+    known = KnownMonth(month=november, holes=[((now - november.begin).total_seconds() / 3600, 800)], every=120)
+    asked: list[tuple[object, ...]] = []
+
+    def read(_: object, *arguments: object) -> RecordedMonth:
+        asked.append(arguments)
+        return known.recording()
+
+    monkeypatch.setattr("ebbtide.lab.ledger.reading.read_month", read)
+    for module in ("ledger", "options"):
+        monkeypatch.setattr(f"ebbtide.cli.{module}.datetime", at_instant(now))
+
+    done = ledger("acme", "--month", "2026-11", *NOWHERE, "--json", "month.json", "--report", "month.html")
+
+    assert done.exit_code == 0, done.output
+    assert asked == [("acme", november, now.replace(minute=0))]
+    document = json.loads(Path("month.json").read_text())
+    usd = sum(group["usd"] for group in document["last_month"].values())
+    assert usd == pytest.approx(sum(row.usd for row in LEDGER.paid), abs=0.01)
+    until = f"2026-11-{day:02} 09:00 UTC"
+    assert done.output.startswith(f"acme, 2026-11 until {until}: nodes cost $")
+    assert ("not enough data" in done.output) == (document["at_end_usd"] is None) == (day == 1)
+    assert until in Path("month.html").read_text()
+
+
+def at_instant(now: datetime) -> type[datetime]:
+    class Fixed(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # pyright: ignore[reportIncompatibleMethodOverride]
+            return now.astimezone(tz)
+
+    return Fixed

@@ -1,6 +1,7 @@
 """The exporter's config document of a stack."""
 
 from datetime import date
+from pathlib import Path
 
 from ebbtide.prices import on_demand
 from ebbtide.settings import StackSettings, parse_stack
@@ -8,9 +9,10 @@ from ebbtide.settings.capacity.process_documents import exporter_config
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 from ebbtide.vocabulary.documents import dump, load
 from ebbtide.vocabulary.exporter import ExporterConfig
-from tests.builders.existing import stack_config
+from tests.builders.existing import onprem, stack_config
 from tests.builders.monitoring.alert_cases import STACK as ALERTING
 from tests.builders.rights import hub_stack
+from tests.builders.settings import loaded
 from tests.builders.stack import stack_settings
 from tests.builders.workloads.sleeping import sleeping_stack
 from tests.components.ray.stack import ray_settings
@@ -74,3 +76,14 @@ def test_it_looks_for_workloads_left_asleep_where_they_may_be_and_knows_those_wi
     assert ending.sleepers == ("statefulset ebbtide/board", "deployment ebbtide/notes")
     assert exporter_config(hub_stack(), PLAIN).workload_namespaces == ("ebbtide", "ebbtide-hub")
     assert load(ExporterConfig, dump(ending)) == ending
+
+
+def test_each_groups_max_is_in_the_document_also_of_an_existing_cluster(tmp_path: Path) -> None:
+    assert exporter_config(stack_settings(), PLAIN).max_nodes == {
+        name: group.max for name, group in stack_settings().node_groups.items()
+    }
+    shapes = "nodeSelectors: { flexible: { pool: batch } }, nodeShapes: { flexible: { cpu: 8, memory: 32Gi, max: 9 } }"
+    existing = exporter_config(loaded(onprem(shapes), tmp_path), PLAIN)
+
+    assert load(ExporterConfig, dump(existing)).max_nodes == {"flexible": 9}
+    assert "groupMax" not in dump(exporter_config(loaded(onprem(), tmp_path), PLAIN))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ebbtide.vocabulary.documents import UnreadableConfig, dump, load
-from ebbtide.vocabulary.exporter import ExporterConfig, Price
+from ebbtide.vocabulary.exporter import ExporterConfig, GroupMax, Price
 
 WHOLE = ExporterConfig(
     namespace="ebbtide",
@@ -16,6 +16,7 @@ WHOLE = ExporterConfig(
     tls_endpoints=("redis.example.com:6380", "[fd00::1]:6379"),
     timezone="America/New_York",
     holidays_until=date(2028, 12, 31),
+    group_max=(GroupMax(group="flexible", nodes=8),),
 )
 
 
@@ -28,7 +29,7 @@ def test_its_keys_are_in_camel_case() -> None:
     document = json.loads(dump(WHOLE))
 
     assert document.keys() == {
-        *("namespace", "hpaNamespaces", "prices", "tlsEndpoints", "timezone", "holidaysUntil"),
+        *("namespace", "hpaNamespaces", "prices", "tlsEndpoints", "timezone", "holidaysUntil", "groupMax"),
     }
     assert document["prices"] == [{"instanceType": "m7i.large", "dollarsPerHour": 0.1008}]
 
@@ -44,6 +45,7 @@ def test_holidays_end_with_their_last_day_in_the_customers_own_zone() -> None:
         ({"namespace": None}, "wanted str, found None"),
         ({"prices": [{"instanceType": "m7i.large"}]}, "dollarsPerHour"),
         ({"prices": [{"instanceType": "m7i.large", "dollarsPerHour": "1"}]}, "wanted float"),
+        ({"groupMax": [{"group": "flexible", "nodes": "8"}]}, "wanted int"),
         ({"holidaysUntil": "soon"}, "soon"),
         ({"timezone": "Mars/Base"}, "Mars/Base"),
         ({"tlsEndpoints": ["redis"]}, "found 'redis', wanted host:port"),

@@ -44,6 +44,7 @@ _CONTRACT = """
     workload_left_asleep workload
     certificate_end_timestamp_seconds endpoint
     holidays_end_timestamp_seconds
+    group_max_nodes group
     exporter_config_good
     exporter_clocks_agree
     exporter_sees what
@@ -160,7 +161,7 @@ def test_without_rules_there_is_no_such_series() -> None:
 
 
 def test_without_a_calendar_and_without_tls_nothing_ends() -> None:
-    assert process_text(holidays_end=None, certificate_ends={}) == ""
+    assert process_text(holidays_end=None, certificate_ends={}, max_nodes={}) == ""
 
 
 def test_a_workload_that_sleeps_without_an_entry_is_reported() -> None:

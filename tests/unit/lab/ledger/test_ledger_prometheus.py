@@ -14,8 +14,10 @@ from typer.testing import CliRunner, Result
 from ebbtide.cli.__main__ import app
 from ebbtide.lab.ledger.month import LedgerError, last_month
 from ebbtide.lab.ledger.reading import read_month
+from ebbtide.lab.ledger.running import running_of
 from ebbtide.monitoring.client import Prometheus
 from ebbtide.monitoring.links import HttpLink
+from ebbtide.settings.load import stack_of_text
 from tests.builders.monitoring.day import needs_promtool
 from tests.builders.monitoring.month import KnownMonth, stack
 from tests.builders.monitoring.servers import needs_prometheus, prometheus
@@ -56,6 +58,11 @@ def torn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
+def connected(url: str, now: datetime | None = None) -> Prometheus:
+    link = HttpLink(url, headers={}, timeout=timedelta(seconds=20))
+    return Prometheus(link, "acme", lambda: now or datetime.now(UTC))
+
+
 def document(result: Result) -> dict[str, Any]:
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
@@ -87,6 +94,35 @@ def test_with_missing_days_the_truth_lies_in_the_range_of_the_ledger(torn: str, 
 
     assert len(found["gaps"]) == 2
     assert found["low_usd"] - boots <= TORN.usd() <= found["high_usd"] - boots
+
+
+@pytest.mark.timeout(240)
+def test_the_max_and_the_demand_of_gaps_are_read(tmp_path: Path) -> None:
+    """The file says 24; the series says 30 until the hundredth hour, and 20 after that. The scaler was never away."""
+    steps = {"flexible": ((0.0, 30.0), (100.0, 20.0))}
+    known = KnownMonth(month=LAST, scale=0.2, holes=[(60, 80)], max_nodes=steps, scaler_stays=True)
+    with served(known, tmp_path) as url:
+        recording = read_month(connected(url), "acme", LAST)
+
+    (before, after) = recording.most_nodes["flexible"]
+    assert (before[1], after[1]) == (30, 20)
+    assert after[0] == pytest.approx(known.begin + 100 * 3600, abs=900)
+    truth, read = known.recording().most_wanted["train"], recording.most_wanted["train"]
+    hole = [known.begin + 60 * 3600 + 300 * step for step in range(240)]
+    assert [max(read[at - 300], read[at], read[at + 300]) >= truth[at] for at in hole] == [True] * len(hole)
+
+
+@pytest.mark.timeout(240)
+def test_a_month_is_read_until_an_instant(whole: str) -> None:
+    until = LAST.begin + timedelta(days=12, hours=7)
+
+    recording = read_month(connected(whole), "acme", LAST, until)
+
+    assert until.timestamp() - 120 < max(recording.sightings.looks) <= until.timestamp() + 300
+    settings = stack_of_text(stack(), stack="acme", file="Pulumi.acme.yaml")
+    month = running_of(recording, settings, LAST, until, "not read")
+    assert month.at_end_usd is not None
+    assert month.at_end_usd[0] <= WHOLE.usd() <= month.at_end_usd[1]
 
 
 @pytest.mark.timeout(240)
@@ -157,15 +193,14 @@ def test_a_prometheus_that_is_away_is_one_line(tmp_path: Path) -> None:
 def test_a_clock_in_the_future_is_one_line(whole: str) -> None:
     """Ours, so that a month seems to have ended, or Prometheus' own."""
     ahead = datetime.now(UTC) + timedelta(days=40)
-    link = HttpLink(whole, headers={}, timeout=timedelta(seconds=20))
 
     with pytest.raises(LedgerError, match="its clock and ours are 40 d") as refused:
-        read_month(Prometheus(link, "acme", lambda: ahead), "acme", LAST.after)
+        read_month(connected(whole, ahead), "acme", LAST.after)
     assert len(str(refused.value).splitlines()) == 1
 
 
-@pytest.mark.parametrize(("month", "words"), [("2099-01", "has ended"), ("november", "wanted a month")])
-def test_a_month_that_has_not_ended_is_refused(month: str, words: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("month", "words"), [("2099-01", "has begun"), ("november", "wanted a month")])
+def test_a_month_that_has_not_begun_is_refused(month: str, words: str, tmp_path: Path) -> None:
     result = ledger(tmp_path, "--prometheus", "http://127.0.0.1:9", "--month", month)
 
     assert result.exit_code == 2

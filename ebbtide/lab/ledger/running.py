@@ -1,0 +1,211 @@
+"""A month that has not ended: its cost to date, and at its end if it goes on like its recorded days. Pure.
+
+The figure of the month's end takes the same hour of the same weekday. Its range has the cheapest and the dearest
+recorded workday for each workday to come, and so for weekends; gaps widen it. It knows no holidays and no other change.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from rich.console import Group, RenderableType
+
+from ebbtide.lab.ledger.lives import Span
+from ebbtide.lab.ledger.month import Amount, Month, NodeHours
+from ebbtide.lab.ledger.paid import Paid, paid_of
+from ebbtide.lab.ledger.pattern import Pattern
+from ebbtide.lab.ledger.rates import Rates, rates_of
+from ebbtide.lab.ledger.reading import RecordedMonth
+from ebbtide.lab.ledger.sheets import NO_GROUP, UNTYPED, gap_notes, span
+from ebbtide.lab.report.pages.page import Tile
+from ebbtide.lab.report.pages.template import rendered
+from ebbtide.settings.capacity.node_sets import with_node_sets
+from ebbtide.settings.model import StackSettings
+from ebbtide.text.money import dollars
+from ebbtide.text.sheet import COUNT, DOLLARS, Cell, Sheet, Unit, left, right
+from ebbtide.text.terminal import sheet_table
+
+_COLUMNS = ("to date", "month's end", "expected", "last month")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """`last` is the month before by group, or the reason why it is not known."""
+
+    settings: StackSettings
+    month: Month
+    until: datetime  # a whole hour
+    paid: Paid
+    rates: Rates
+    last: Mapping[str, Amount] | str
+
+    @cached_property
+    def to_date(self) -> Mapping[str, Amount]:
+        """Recorded node-hours and dollars by group."""
+        return amounts_of(self.paid.rows)
+
+    @cached_property
+    def at_end(self) -> Mapping[str, Amount]:
+        """The same at the month's end; empty if no complete hour was recorded."""
+        if not any(share == 1 for share in self.paid.recorded.values()):
+            return {}
+        coming = self._pattern.amounts((self.until.timestamp(), self.month.end.timestamp()))
+        sums = {name: Amount(amount.hours, amount.usd) for name, amount in self.to_date.items()}
+        for group, amount in coming.items():
+            total = sums.setdefault(group or NO_GROUP, Amount())
+            total.hours += amount.hours
+            total.usd += amount.usd
+        return sums
+
+    @cached_property
+    def expected(self) -> Mapping[str, Amount]:
+        """`costs.expectedNodeHours`, at the month's mean price of a node-hour, or at that of the group's first type."""
+        groups = with_node_sets(self.settings).node_groups
+        expected: dict[str, Amount] = {}
+        for name, hours in self.settings.costs.expected_node_hours.items():
+            there, first = self.to_date.get(name, Amount()), groups[name].types[0].name
+            if there.hours:
+                expected[name] = Amount(hours, hours * there.usd / there.hours)
+            elif first in self.rates.listed:
+                expected[name] = Amount(hours, hours * self.rates.listed_usd(first, self.until.timestamp()))
+        return expected
+
+    @property
+    def to_date_usd(self) -> Span:
+        rows, gaps = self.paid.rows, self.paid.gaps
+        low = sum(row.usd - row.less_usd for row in rows) + sum(gap.low_usd for gap in gaps)
+        return low, sum(row.usd + row.more_usd for row in rows) + sum(gap.high_usd for gap in gaps)
+
+    @property
+    def at_end_usd(self) -> Span | None:
+        """None: no hour was recorded that resembles an hour to come."""
+        coming = self._pattern.extremes(self.until.timestamp())
+        if coming is None:
+            return None
+        (low, high), (least, most) = self.to_date_usd, coming
+        return low + least, high + most
+
+    @property
+    def model_usd(self) -> float | None:
+        gaps = sum(gap.model_usd or 0.0 for gap in self.paid.gaps)
+        return sum(amount.usd for amount in self.at_end.values()) + gaps if self.at_end else None
+
+    @property
+    def headline(self) -> str:
+        until = f"{self.until:%Y-%m-%d %H:%M} UTC"
+        return f"{self.settings.customer}, {self.month.name} until {until}: nodes cost {span(*self.to_date_usd)}"
+
+    @property
+    def outlook(self) -> str:
+        if self.at_end_usd is None:
+            return "At the month's end: not enough data, no such day was recorded."
+        model = "" if self.model_usd is None else f"; the model's figure is {dollars(self.model_usd)}"
+        return f"At the month's end, if it goes on like its recorded days: {span(*self.at_end_usd)}{model}."
+
+    @property
+    def sheets(self) -> Mapping[str, Sheet]:
+        return {"dollars": self._sheet("usd", DOLLARS), "node-hours": self._sheet("hours", COUNT)}
+
+    @property
+    def notes(self) -> list[str]:
+        last = [f"Last month is not known: {self.last}"] if isinstance(self.last, str) else []
+        usage = "Expected: costs.expectedNodeHours, at the month's mean price of a node-hour."
+        return [
+            "Dollars are without boots and the assumed plan.",
+            "Month's end: the same hours of the same weekdays; holidays are not known.",
+            "Its range: each day as the cheapest and as the dearest recorded workday or weekend day.",
+            *([usage] if self.expected else []),
+            *last,
+            *(["Gaps are in the figures above the tables, and in no group."] if self.paid.gaps else []),
+            *gap_notes(self.paid.gaps),
+            *self.paid.notes,
+        ]
+
+    def as_text(self) -> RenderableType:
+        tables = (part for sheet in self.sheets.values() for part in ("", sheet_table(sheet)))
+        notes = [f"- month: {sentence}" for sentence in self.notes]
+        return Group(f"{self.headline}.", self.outlook, *tables, "", "Assumed:", *notes)
+
+    def as_page(self) -> str:
+        return rendered(
+            "ledger.html.j2",
+            title=f"Ebbtide ledger: {self.settings.customer}, {self.month.name}",
+            verdict=self.headline,
+            lead=self.outlook,
+            tiles=[
+                Tile(span(*self.to_date_usd), "to date", f"until {self.until:%Y-%m-%d %H:%M} UTC"),
+                Tile(span(*(self.at_end_usd or (None, None))), "at the month's end", "if it goes on like this"),
+            ],
+            figure=None,
+            sheets=self.sheets,
+            assumptions={"month": self.notes},
+        )
+
+    def as_json(self) -> Mapping[str, Any]:
+        def amounts(by_group: Mapping[str, Amount]) -> Mapping[str, Any]:
+            return {
+                name: {"node_hours": round(amount.hours, 4), "usd": round(amount.usd, 4)}
+                for name, amount in by_group.items()
+            }
+
+        return {
+            "stack": self.settings.stack,
+            "customer": self.settings.customer,
+            "month": self.month.name,
+            "until": self.until.isoformat(),
+            "to_date": amounts(self.to_date),
+            "to_date_usd": _rounded(self.to_date_usd),
+            "at_end": amounts(self.at_end),
+            "at_end_usd": self.at_end_usd and _rounded(self.at_end_usd),
+            "model_usd": self.model_usd and round(self.model_usd, 4),
+            "expected": amounts(self.expected),
+            "last_month": None if isinstance(self.last, str) else amounts(self.last),
+            "notes": self.notes,
+        }
+
+    @property
+    def _pattern(self) -> Pattern:
+        return Pattern(month=self.month, hourly=self.paid.hourly, recorded=self.paid.recorded)
+
+    def _sheet(self, what: str, unit: Unit) -> Sheet:
+        last: Mapping[str, Amount] = {} if isinstance(self.last, str) else self.last
+        parts: Sequence[Mapping[str, Amount]] = (self.to_date, self.at_end, self.expected, last)
+        names = sorted({name for part in parts for name in part}, key=lambda name: (name in (NO_GROUP, UNTYPED), name))
+
+        def cell(part: Mapping[str, Amount], name: str) -> Cell:
+            return getattr(part[name], what) if name in part else None
+
+        def total(part: Mapping[str, Amount]) -> Cell:
+            return sum(getattr(amount, what) for amount in part.values()) if part else None
+
+        return Sheet(
+            columns=[*left("group", fold=True), *right(*_COLUMNS, unit=unit)],
+            rows=[(name, *(cell(part, name) for part in parts)) for name in names],
+            total=("total", *map(total, parts)),
+            caption=f"Recorded {'dollars' if unit is DOLLARS else 'node-hours'} by group, beside the expected ones.",
+        )
+
+
+def running_of(
+    recording: RecordedMonth, settings: StackSettings, month: Month, until: datetime, last: Mapping[str, Amount] | str
+) -> Running:
+    """Calculate a running month. Raises `LedgerError` if a node that ran has no price."""
+    rates = rates_of(settings, recording)
+    paid = paid_of(settings, month, recording, rates, until)
+    return Running(settings=settings, month=month, until=until, paid=paid, rates=rates, last=last)
+
+
+def amounts_of(rows: Sequence[NodeHours]) -> dict[str, Amount]:
+    """Return node-hours and dollars by group, as sheets name it."""
+    sums: dict[str, Amount] = {}
+    for row in rows:
+        total = sums.setdefault((row.group or NO_GROUP) if row.is_priced else UNTYPED, Amount())
+        total.hours += row.hours
+        total.usd += row.usd
+    return sums
+
+
+def _rounded(usd: Span) -> list[float]:
+    return [round(value, 4) for value in usd]
