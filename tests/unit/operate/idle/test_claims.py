@@ -50,6 +50,7 @@ RAY: dict[str, Any] = {"headGroupSpec": {"template": {"spec": {}}}, "workerGroup
             item(template(suspend=True), status={"conditions": [{"type": "Suspended", "status": "True"}]}),
             "disk",
         ),
+        ("jobs", item(template(), status={"conditions": [{"type": "Complete", "status": "False"}]}), "disk"),
         ("pods", item(pod(), status={"phase": "Pending"}), "disk"),
         ("rayclusters", item({"suspend": True, **RAY}), "disk"),
         ("rayjobs", item({"rayClusterSpec": RAY}), "disk"),
@@ -106,7 +107,12 @@ def test_a_cluster_without_kuberay_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["/api/v1/namespaces/team/persistentvolumeclaims", "/apis/batch/v1/namespaces/team/jobs"]
+    "kind",
+    [
+        "/api/v1/namespaces/team/persistentvolumeclaims",
+        "/apis/batch/v1/namespaces/team/jobs",
+        "/apis/ray.io/v1/namespaces/team/rayclusters",
+    ],
 )
 def test_a_list_that_is_refused_leaves_the_namespace_undecided(kind: str) -> None:
     claims = claims_in({**lists(), kind: 403})
