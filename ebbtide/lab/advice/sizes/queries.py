@@ -62,9 +62,12 @@ class Questions:
         )
 
     def kills(self) -> str:
-        """Return a workload's OOM kills within two steps: an increase between two values is in both."""
-        counted = self.metrics("container_oom_kills_total")
-        return f"sum by (workload) (increase({counted}[{format_duration(2 * self.step)}]))"
+        """Return a workload's OOM kills within two steps: an increase between two values is in both.
+
+        Replicas of Prometheus that record one exporter twice count once.
+        """
+        counted = f"increase({self.metrics('container_oom_kills_total')}[{format_duration(2 * self.step)}])"
+        return f"sum by (workload) (max by (workload, pod, instance) ({counted}))"
 
     def gpu_busy(self) -> str:
         """Return percent of the busiest GPU."""
