@@ -39,7 +39,7 @@ CADVISOR_KEPT = (
 )
 _SUMS = "container_(cpu|memory)_.+;;.*|container_network_.+;.*;"
 """Dropped series of cAdvisor, as name, container and pod: sums over a pod's containers, and networks of nodes."""
-GPU_KEPT = "DCGM_FI_DEV_(GPU_UTIL|FB_USED|FB_FREE)"
+GPU_KEPT = "DCGM_FI_(DEV_(GPU_UTIL|FB_USED|FB_FREE)|PROF_GR_ENGINE_ACTIVE)"
 
 _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 _OF_KUBELETS = {

@@ -8,12 +8,13 @@ import typer
 from pydantic import TypeAdapter
 from rich.console import Group, RenderableType
 
-from ebbtide.cli.cluster import Context, Kubeconfig
+from ebbtide.cli.cluster import Context, Kubeconfig, connected
 from ebbtide.cli.console import aws_client, fail, finish
 from ebbtide.cli.options import JsonFile, PrometheusToken, PrometheusUrl, Stack
 from ebbtide.monitoring.client import UnknownAnswer
 from ebbtide.operate.api import CannotOperate
 from ebbtide.operate.idle.aws import read_aws
+from ebbtide.operate.idle.claims import Claims
 from ebbtide.operate.idle.finding import IdleFinding
 from ebbtide.operate.idle.owners import expired
 from ebbtide.operate.idle.unused import find_unused
@@ -54,7 +55,8 @@ def idle(
     except StackInvalid as invalid:
         fail(invalid)
     now, code = datetime.now(UTC), 1
-    findings, unread = read_aws(aws_client("idle --aws"), settings, now) if aws else ([], [])
+    claims = Claims(lambda: connected(kubeconfig, context or settings.cluster.context), settings.customer)
+    findings, unread = read_aws(aws_client("idle --aws"), settings, claims, now) if aws else ([], [])
     aws_was_read = aws and not unread
     try:
         unused = find_unused(prometheus_of(settings, prometheus, token_file, context, kubeconfig), settings, now)

@@ -11,6 +11,7 @@ maximum of each container and GPU before any sum.
 
 from collections.abc import Iterator
 
+from ebbtide.monitoring.gpus import EACH_GPU, gpu_use
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.monitoring.rules import CUSTOMER, Metrics, RecordingRule
 
@@ -88,8 +89,8 @@ def _of_use(of: Metrics) -> Iterator[RecordingRule]:
     yield RecordingRule(record=Recorded.USED_CPU, expr=_used(of, cpu))
     memory = 'container_memory_working_set_bytes{container!=""}'
     yield RecordingRule(record=Recorded.USED_MEMORY, expr=_used(of, memory))
-    busy = 'max by (namespace, pod, gpu, UUID) (DCGM_FI_DEV_GPU_UTIL{pod!=""}) / 100'
-    by_pod = f"sum by (namespace, pod) ({busy})"
+    used = gpu_use('pod!=""')
+    by_pod = f"sum by (namespace, pod) (max by ({EACH_GPU}) ({used}) / 100)"
     yield RecordingRule(
         record=Recorded.USED_GPUS,
         expr=f"sum by ({', '.join(_BY)}) ({by_pod} * on (namespace, pod) group_left "

@@ -24,6 +24,7 @@ proxies reports this, and the autoscaler's slow scale-down outlasts a short gap.
 from collections.abc import Sequence
 from datetime import timedelta
 
+from ebbtide.monitoring.gpus import gpu_use
 from ebbtide.monitoring.rules import CUSTOMER
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.serving.gateway import Implementation
@@ -101,7 +102,8 @@ def gpu_query(pods: str) -> str:
 
     Without a selector by customer: on an existing cluster another scraper adds no such label.
     """
-    return f'avg by ({CUSTOMER}) (DCGM_FI_DEV_GPU_UTIL{{namespace="{NAMESPACE}",pod=~"{pods}{_OF_PODS}"}})'
+    used = gpu_use(f'namespace="{NAMESPACE}",pod=~"{pods}{_OF_PODS}"')
+    return f"avg by ({CUSTOMER}) ({used})"
 
 
 def quantile(customer: str, clusters: Sequence[str], share: float, over: timedelta) -> str:

@@ -139,6 +139,16 @@ def controller_config_of(api: KubeApi, namespace: str) -> ControllerConfig:
         raise
 
 
+def require_customer(config: ControllerConfig, customer: str) -> None:
+    """Raise `CannotOperate` if the cluster is another customer's."""
+    if config.customer != customer:
+        raise CannotOperate(
+            f"this cluster belongs to customer {config.customer}, the stack to {customer}: wanted the stack's context, "
+            "for example --context NAME",
+            2,
+        )
+
+
 def deployment_path(pool: PoolPolicy) -> str:
     return f"/apis/apps/v1/namespaces/{pool.namespace}/deployments/{pool.deployment}"
 

@@ -7,6 +7,7 @@ from rich.console import Group, RenderableType
 
 from ebbtide.lab.ledger.bill.bill import Bill, LeftOut
 from ebbtide.lab.ledger.bill.difference import Difference
+from ebbtide.lab.ledger.bill.lines import Part
 from ebbtide.lab.ledger.month import BEFORE, LIST_PRICES, SPOT, Gap, Ledger, NodeHours
 from ebbtide.text.counts import DASH, count, number_of, percent
 from ebbtide.text.durations import HOUR_S
@@ -261,5 +262,12 @@ def bill_notes(bill: Bill) -> Iterator[str]:
         yield f"Savings Plans, entire report: {percent(bill.utilisation)} of {dollars(bill.committed_usd)} used."
     if bill.unused_reservation_usd:
         yield f"Reservations, entire report: {dollars(bill.unused_reservation_usd)} unused."
+    if idle_usd := bill.parts.get(Part.UNUSED_CAPACITY):
+        yield f"Idle: {dollars(idle_usd)} for capacity reservations of this stack in which no instance ran."
+    if bill.shared_capacity_usd:
+        yield (
+            f"Idle: {dollars(bill.shared_capacity_usd)} for capacity reservations without a customer's tag in which no "
+            "instance ran."
+        )
     if bill.coverage is not None:
         yield f"Commitments cover {percent(bill.coverage)} of this stack's nodes at public prices, spot excluded."

@@ -8,7 +8,7 @@ from controllers.adapters.kube_api import ApiError, KubeApi
 from ebbtide.monitoring.client import Answer, Prometheus, UnknownAnswer
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.monitoring.rules import Metrics
-from ebbtide.operate.api import CannotOperate, controller_config_of, items, readable
+from ebbtide.operate.api import CannotOperate, controller_config_of, items, readable, require_customer
 from ebbtide.operate.objects import Document
 from ebbtide.operate.status import NoStatus, ServerView, from_pods, server_view
 from ebbtide.text.one_line import collapsed
@@ -41,13 +41,8 @@ def top_facts(api: KubeApi, namespace: str, customer: str, prometheus: Prometheu
         if isinstance(error, ApiError) and error.status == 0:
             raise
         unread.append(f"pools and budgets: {collapsed(error)}")
-    if config is not None and config.customer != customer:
-        raise CannotOperate(
-            f"this cluster belongs to customer {config.customer}, the stack to {customer}: wanted the stack's context, "
-            "for example --context NAME",
-            2,
-        )
     if config is not None:
+        require_customer(config, customer)
         try:
             status = from_pods(api, namespace)
         except (NoStatus, ApiError) as error:

@@ -16,6 +16,7 @@ from ebbtide.lab.ledger.month import Ledger, Month, plain
 from ebbtide.lab.ledger.month_file import add_entry, month_path
 from ebbtide.lab.ledger.reading import RecordedMonth
 from ebbtide.settings.load import stack_of_text
+from tests.builders.claims import lists
 from tests.builders.cur import known_month, node, tags, write_csv
 from tests.builders.monitoring.month import KnownMonth, stack
 from tests.builders.settings import shortest
@@ -54,9 +55,9 @@ def _ledger() -> Ledger:
 @contextmanager
 def _idle_with_aws() -> Generator[Sequence[object]]:
     aws = StubbedAws()
-    answer_volumes(aws, [volume(of_claim("old-0"))], [volume(("Name", "scratch"), kind="io2")])
+    answer_volumes(aws, [volume(*of_claim("old-0"))], [volume(("Name", "scratch"), kind="io2")])
     answer_balancer(aws, targets=[None])
-    with cluster({}, OF_IDLE)() as sent, patch("ebbtide.prices.aws_client.new_client", aws.client):
+    with cluster(lists(), OF_IDLE)() as sent, patch("ebbtide.prices.aws_client.new_client", aws.client):
         yield sent
 
 

@@ -75,9 +75,13 @@ def test_a_rule_names_metrics_and_labels_that_our_processes_write(
 ) -> None:
     for use in uses(rule.expr):
         assert use.metric in exposed
-        by_scraping = {CUSTOMER, "node"} if use.metric.startswith("container_") else {CUSTOMER}
+        absent = {CUSTOMER}
+        if use.metric.startswith("container_"):
+            absent.add("node")  # by scraping
+        if use.metric.startswith("DCGM_"):
+            absent.add("GPU_I_ID")  # of MIG instances alone
         for labels in exposed[use.metric]:
-            assert use.labels - labels.keys() <= by_scraping, f"{use.metric} has no such label"
+            assert use.labels - labels.keys() <= absent, f"{use.metric} has no such label"
         if not use.metric.startswith(JOINED):
             assert use.asked[CUSTOMER] == "acme", "a rule may see the series of its own stack alone"
 
@@ -347,6 +351,9 @@ def test_recordings_of_nodes_and_pods_say_what_is_paid_for_asked_for_and_used(tm
         'container_cpu_cfs_throttled_periods_total{node="n1",namespace="w",pod="t-1",container="t"}': "0+150",
         'DCGM_FI_DEV_GPU_UTIL{namespace="e",pod="api-1",gpu="0"}': "50",
         'DCGM_FI_DEV_GPU_UTIL{namespace="",pod="",gpu="1"}': "0",
+        'DCGM_FI_DEV_GPU_UTIL{namespace="e",pod="api-1",gpu="2",GPU_I_ID="7"}': "0",
+        'DCGM_FI_PROF_GR_ENGINE_ACTIVE{namespace="e",pod="api-1",gpu="2",GPU_I_ID="7"}': "0.125",
+        'DCGM_FI_PROF_GR_ENGINE_ACTIVE{namespace="e",pod="api-1",gpu="2",GPU_I_ID="8"}': "0.25",
     }
     # The kubelet and the exporter of GPUs are scraped by two addresses.
     kubelet |= {f'{name[:-1]},instance="[fd00::1]"}}': value for name, value in kubelet.items()}
@@ -368,7 +375,7 @@ def test_recordings_of_nodes_and_pods_say_what_is_paid_for_asked_for_and_used(tm
         f"{of}_requested_gpus:sum": [(api, 1)],
         f"{of}_used_cpu_cores:sum": [(train, 0.5)],
         f"{of}_used_memory_bytes:sum": [(train, 11)],
-        f"{of}_used_gpus:sum": [(api, 0.5)],
+        f"{of}_used_gpus:sum": [(api, 0.875)],
         "customer_workload:ebbtide_throttled_periods:ratio5m": [('{customer="acme",workload="train"}', 0.25)],
     }
     promtool(

@@ -165,6 +165,21 @@ def test_gpus_are_those_of_the_pods_alone(kind: str, tmp_path: Path) -> None:
 
 
 @needs_promtool
+def test_use_of_a_mig_instance_is_its_profiling_metric_and_without_one_not_known(tmp_path: Path) -> None:
+    def gpu(metric: str, instance: str = "") -> str:
+        return f'DCGM_FI_{metric}{{gpu="0",namespace="ebbtide",pod="embedder-0"{instance}}}'
+
+    shares = {f',GPU_I_ID="{number}",GPU_I_PROFILE="1g.10gb"': share for number, share in ((7, 0.2), (8, 0.6))}
+    useless = {gpu("DEV_GPU_UTIL", instance): same(0) for instance in shares}
+    profiled = {gpu("PROF_GR_ENGINE_ACTIVE", instance): same(share) for instance, share in shares.items()}
+    whole = {gpu("DEV_GPU_UTIL"): same(40), gpu("PROF_GR_ENGINE_ACTIVE"): same(0.9)}
+
+    asked(tmp_path, serving.gpu_query("embedder"), useless, None)
+    asked(tmp_path, serving.gpu_query("embedder"), useless | profiled, 40)
+    asked(tmp_path, serving.gpu_query("embedder"), whole, 40)
+
+
+@needs_promtool
 def test_a_service_that_sleeps_misses_no_gauge_of_its_pods_and_one_with_pods_does(tmp_path: Path) -> None:
     scale = "scale: { metrics: { cpu: 70% }, min: 1, max: 6 }"
     gauges = '{ query: { promql: "sum(backlog)", target: 10 }, queue: { metric: waiting, target: 4 } }'

@@ -69,6 +69,8 @@ def spot_offer(
 ) -> SpotOffer | None:
     """Replay the stack with the pools on spot nodes; None if no pool can move, or if it costs about the same or more.
 
+    A cost with fewer jobs done is no saving, so there is no offer if more jobs remain unfinished.
+
     `replay` is that of the stack with `options`. A type without a typical spot price makes no offer.
     """
     today = replay.strategies.get(_STRATEGY)
@@ -79,6 +81,8 @@ def spot_offer(
     interrupted = replace(options.failures, spot_interruptions=options.failures.spot_interruptions or 1.0)
     same = replace(options, start=replay.start, strategies=(_STRATEGY,), failures=interrupted)
     spot = StrategyResults(replay_setup_of(moved, trace, same), progress).of(_STRATEGY)
+    if spot.jobs_unfinished > today.jobs_unfinished:
+        return None
     if spot.usd is None or spot.usd > (1 - WORTH_SAYING) * today.usd:
         return None
     return SpotOffer(

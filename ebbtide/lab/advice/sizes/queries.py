@@ -19,6 +19,7 @@ from typing import TypeAlias
 from ebbtide.lab.advice.sizes.containers import Container
 from ebbtide.lab.advice.sizes.evidence import Evidence
 from ebbtide.monitoring.client import Prometheus, UnknownAnswer
+from ebbtide.monitoring.gpus import EACH_GPU, gpu_use
 from ebbtide.monitoring.history import TimeRange, history
 from ebbtide.monitoring.rules import CUSTOMER, Metrics
 from ebbtide.text.durations import format_duration
@@ -61,22 +62,25 @@ class Questions:
         )
 
     def kills(self) -> str:
-        """Return a workload's OOM kills within two steps: an increase between two values is in both."""
-        counted = self.metrics("container_oom_kills_total")
-        return f"sum by (workload) (increase({counted}[{format_duration(2 * self.step)}]))"
+        """Return a workload's OOM kills within two steps: an increase between two values is in both.
+
+        Replicas of Prometheus that record one exporter twice count once.
+        """
+        counted = f"increase({self.metrics('container_oom_kills_total')}[{format_duration(2 * self.step)}])"
+        return f"sum by (workload) (max by (workload, pod, instance) ({counted}))"
 
     def gpu_busy(self) -> str:
         """Return percent of the busiest GPU."""
-        return self._of_gpus(f"avg_over_time(DCGM_FI_DEV_GPU_UTIL{self._selector('pod')}[{self._span}])")
+        return self._of_gpus(self._gpu_use("avg_over_time"))
 
     def gpu_memory(self) -> str:
         """Return MiB of the GPU that holds most."""
-        return self._of_gpus(f"max_over_time(DCGM_FI_DEV_FB_USED{self._selector('pod')}[{self._span}])")
+        return self._of_gpus(f"max_over_time(DCGM_FI_DEV_FB_USED{{{self._matchers('pod')}}}[{self._span}])")
 
     def gpus_used(self) -> str:
-        """Return how many GPUs of one pod were ever busy."""
-        busy = f"max_over_time(DCGM_FI_DEV_GPU_UTIL{self._selector('pod')}[{self._span}])"
-        by_pod = f"sum by (namespace, pod) (max by (namespace, pod, gpu, UUID) ({busy} > bool 0))"
+        """Return how many GPUs, or MIG instances, of one pod were ever busy."""
+        busy = self._gpu_use("max_over_time")
+        by_pod = f"sum by (namespace, pod) (max by ({EACH_GPU}) ({busy} > bool 0))"
         return (
             f"max by (namespace, workload) ({by_pod} * on (namespace, pod) group_left (workload) {self._workloads()})"
         )
@@ -110,10 +114,13 @@ class Questions:
         return self.metrics.highest("pod_info", *_POD, "workload")
 
     def _series(self, metric: str) -> str:
-        return f"{metric}{self._selector('container')}"
+        return f"{metric}{{{self._matchers('container')}}}"
 
-    def _selector(self, label: str) -> str:
-        return f'{{{label}!="",namespace=~"{self.namespaces}"}}'
+    def _gpu_use(self, function: str) -> str:
+        return gpu_use(self._matchers("pod"), f"{function}({{}}[{self._span}])")
+
+    def _matchers(self, label: str) -> str:
+        return f'{label}!="",namespace=~"{self.namespaces}"'
 
     @property
     def _span(self) -> str:

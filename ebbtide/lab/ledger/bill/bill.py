@@ -53,6 +53,7 @@ class Bill:
     committed_usd: float  # of all Savings Plans in the report
     utilisation: float | None  # used share of these commitments
     unused_reservation_usd: float
+    shared_capacity_usd: float  # of unused capacity reservations without a tag of any customer, as in `shared_usd`
     coverage: float | None  # share of this stack's nodes that commitments cover, at public prices, spot excluded
     accounts: int  # with rows of this stack
 

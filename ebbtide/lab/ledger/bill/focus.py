@@ -23,6 +23,7 @@ _SERVICES = {
     Part.TRAFFIC: ("Networking", "Network Connectivity", "AWS Data Transfer"),
     Part.ADDRESSES: ("Networking", "Network Infrastructure", "Amazon Virtual Private Cloud"),
     Part.CACHE: ("Databases", "Caching", "Amazon ElastiCache"),
+    Part.UNUSED_CAPACITY: ("Compute", "Virtual Machines", "Amazon Elastic Compute Cloud"),
     Part.PLANS: ("Compute", "Other (Compute)", "Savings Plans and reservations"),
     Part.OTHER: ("Other", "Other (Other)", "Other AWS services"),
 }

@@ -2,7 +2,9 @@
 
 The effective (amortised) cost of an hour that a Savings Plan covers is in a column of the plan. The report also has the
 same hour at its on-demand price, which a row of type SavingsPlanNegation cancels.
-Source: AWS Data Exports User Guide, columns of line items, Savings Plans and reservations.
+Source: AWS Data Exports User Guide, columns of line items, Savings Plans and reservations; "Monitoring your On-Demand
+capacity reservations" for the usage types UnusedBox and UnusedDed. An instance that runs in reserved capacity is billed
+as such, and its rows of type Reservation and DedicatedRes cost nothing.
 """
 
 import re
@@ -24,6 +26,7 @@ class Part(StrEnum):
     TRAFFIC = "traffic"
     ADDRESSES = "addresses and endpoints"
     CACHE = "cache"
+    UNUSED_CAPACITY = "unused capacity reservations"
     PLANS = "plans and reservations"
     OTHER = "other services"
 
@@ -60,6 +63,7 @@ _USAGE = (  # in this order: traffic of a load balancer or gateway is traffic
     (re.compile(r"(?:^|-)(?:DataTransfer-|AWS-(?:In|Out)-)"), Part.TRAFFIC),
     (re.compile(r"(?:^|-)NatGateway-"), Part.NAT),
     (re.compile(r"(?:^|-)(?:BoxUsage|SpotUsage|DedicatedUsage)(?::|$)"), Part.NODES),
+    (re.compile(r"(?:^|-)(?:UnusedBox|UnusedDed)(?::|$)"), Part.UNUSED_CAPACITY),
     (re.compile(r"(?:^|-)EBS:"), Part.VOLUMES),
 )
 _ONE_AT_A_TIME = re.compile(

@@ -83,6 +83,7 @@ class _Reader:
     committed_usd: float = 0.0
     used_usd: float = 0.0
     unused_reservation_usd: float = 0.0
+    shared_capacity_usd: float = 0.0
     months: set[str] = field(default_factory=set[str])
     customers: bool = False
     has_net: bool = False
@@ -147,6 +148,8 @@ class _Reader:
         elif not customer:
             for charge, _, amounts in charges:
                 self.shared_usd[charge] += amounts.effective
+                if part_of(row) is Part.UNUSED_CAPACITY and charge is Charge.USAGE:
+                    self.shared_capacity_usd += amounts.effective
 
     def _add_plans(self, row: LineItem, charges: Sequence[Charged]) -> None:
         if row.line_item_line_item_type == "SavingsPlanRecurringFee":
@@ -210,6 +213,7 @@ class _Reader:
             committed_usd=self.committed_usd,
             utilisation=self.used_usd / self.committed_usd if self.committed_usd else None,
             unused_reservation_usd=self.unused_reservation_usd,
+            shared_capacity_usd=self.shared_capacity_usd,
             coverage=listed[Pricing.COMMITTED] / coverable if coverable else None,
             accounts=len({place.account for place in own}),
         )

@@ -51,7 +51,7 @@ def assumptions_of(
         *_disk_sentences(settings),
         *_adopted_sentences(settings),
         *_sleep_sentences(settings, except_in="fixed-fleet and peak-fleet"),
-        *_price_sentences(settings, capacity_varies=capacity_varies),
+        *_price_sentences(settings),
     )
 
 
@@ -234,7 +234,7 @@ def _list_price_sentences(settings: StackSettings) -> Iterator[str]:
         yield f"Prices that are not list prices: {estimates}."
 
 
-def _price_sentences(settings: StackSettings, *, capacity_varies: bool) -> Iterator[str]:
+def _price_sentences(settings: StackSettings) -> Iterator[str]:
     yield from _list_price_sentences(settings)
     if settings.cluster.context is not None or none_priced(settings):
         return
@@ -252,7 +252,7 @@ def _price_sentences(settings: StackSettings, *, capacity_varies: bool) -> Itera
             "No commitment is assumed, not even for fixed-fleet, whose steady nodes would gain most from one; "
             "costs.pricingAssumption: compute-1y-no-upfront shows the effect."
         )
-    yield from _spot_sentences(settings, capacity_varies=capacity_varies)
+    yield from _spot_sentences(settings)
     yield (
         f"Dollars with spot: flexible nodes above their group's min at the typical spot price of a month "
         f"({price_date(settings.region).spot.isoformat()}), whether or not their pods tolerate interruptions."
@@ -270,7 +270,7 @@ def _existing_price_sentence(settings: StackSettings) -> str:
     )
 
 
-def _spot_sentences(settings: StackSettings, *, capacity_varies: bool) -> Iterator[str]:
+def _spot_sentences(settings: StackSettings) -> Iterator[str]:
     spot = [name for name, group in settings.node_groups.items() if group.kind is NodeKind.SPOT]
     if spot:
         unknown = ", ".join(without_spot_price(settings))
@@ -278,7 +278,6 @@ def _spot_sentences(settings: StackSettings, *, capacity_varies: bool) -> Iterat
         yield (
             f"Nodes of the spot groups ({', '.join(spot)}) cost the typical spot price of a month{but}; "
             f"{steady_sentence(settings)}."
-            + ("" if capacity_varies else " Without --spot-interruptions no node is interrupted.")
         )
 
 

@@ -1,5 +1,6 @@
 """Spot nodes for GPU pools with checkpoints, where a replay says that they cost less."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from ebbtide.lab.advice.savings.spot_pools import (
 )
 from ebbtide.lab.simulator.replay import ReplayOptions, replay
 from ebbtide.lab.simulator.results import Strategy
+from ebbtide.lab.simulator.world.failures import Failures
 from ebbtide.settings import StackSettings
 from tests.builders.settings import loaded, shortest
 from tests.builders.simulator import HOUR, a_job, a_trace
@@ -143,3 +145,16 @@ def test_what_is_not_cheaper_is_not_offered(tmp_path: Path) -> None:
     few = a_trace([a_job(0.0, lasts=60.0, gpu=1)])
 
     assert spot_offer(settings, few, OPTIONS, replay(settings, few, OPTIONS)) is None
+
+
+@pytest.mark.parametrize(("jobs", "is_offered"), [(41, True), (43, False)])
+def test_spot_nodes_on_which_more_jobs_remain_unfinished_are_not_offered(
+    tmp_path: Path, jobs: int, is_offered: bool
+) -> None:
+    """The last jobs of the day end just in time where nothing interrupts them."""
+    settings, often = stack(tmp_path), replace(OPTIONS, failures=Failures(spot_interruptions=3000))
+    trace = a_trace([a_job(1800.0 * i, lasts=2 * HOUR, gpu=1) for i in range(jobs)])
+    today = replay(settings, trace, often)
+
+    assert today.strategies[Strategy.FIXED_FLEXIBLE].jobs_unfinished == 0
+    assert (spot_offer(settings, trace, often, today) is not None) == is_offered

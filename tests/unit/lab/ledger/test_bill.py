@@ -11,6 +11,7 @@ from ebbtide.lab.ledger.bill.bill import Bill
 from ebbtide.lab.ledger.bill.lines import Charge, Part
 from ebbtide.lab.ledger.bill.reading import read_bill
 from ebbtide.lab.ledger.month import LedgerError, Month, plain
+from ebbtide.lab.ledger.sheets import bill_notes, bill_sheet
 from ebbtide.provisioning_labels import NodeKind
 from tests.builders.cur import (
     ACCOUNT,
@@ -125,6 +126,34 @@ def test_a_reservation_costs_its_effective_cost_and_its_unused_hours(tmp_path: P
 
     assert bill.parts == {Part.NODES: 0.5, Part.PLANS: 2.0}
     assert bill.unused_reservation_usd == 2.0
+
+
+RESERVATION = f"arn:aws:ec2:us-east-1:{ACCOUNT}:capacity-reservation/cr-0be443example1db6f"
+
+
+@pytest.mark.parametrize("usage", ["UnusedBox", "UnusedDed"])
+def test_reserved_capacity_without_an_instance_is_a_line_and_is_called_idle(usage: str, tmp_path: Path) -> None:
+    def reserved(usage: str, usd: float, **cells: Any) -> Cells:
+        return node(HOUR, usd, usage=usage, line_item_resource_id=RESERVATION, **cells)
+
+    plan = {"line_item_line_item_type": "SavingsPlanCoveredUsage", "savings_plan_savings_plan_effective_cost": 0.5}
+    bill = bill_of(
+        tmp_path,
+        node(HOUR, 0.8),
+        reserved("Reservation", 0.0),  # of the node above
+        reserved(usage, 2.4, line_item_usage_amount=3),  # three instances of one reservation
+        reserved(usage, 0.8, kind="m7i.large", **plan),
+        reserved(usage, 1.6, resource_tags={}),
+        node(HOUR, 0.4, resource_tags={}),
+        reserved(usage, 9.0, resource_tags=tags("other")),
+    )
+
+    assert bill.parts == {Part.NODES: 0.8, Part.UNUSED_CAPACITY: pytest.approx(2.9)}
+    assert bill.shared_usd == {Charge.USAGE: 2.0}
+    idle = [note for note in bill_notes(bill) if note.startswith("Idle: ")]
+    assert [note.partition(" for ")[0] for note in idle] == ["Idle: $2.90", "Idle: $1.60"]
+    assert "without a customer's tag" in idle[1]
+    assert (bill_sheet(bill).rows[1][0], bill.coverage) == ("unused capacity reservations", 0)
 
 
 @pytest.mark.parametrize(("net", "usd"), [("", 0.8 - 0.1), (0.7, 0.7)])

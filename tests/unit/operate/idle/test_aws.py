@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from ebbtide.operate.idle.aws import read_aws
+from ebbtide.operate.idle.claims import Claims
 from ebbtide.operate.idle.finding import IdleFinding
 from ebbtide.prices import service_price
 from ebbtide.prices.aws_client import AwsClient
 from ebbtide.settings import StackSettings
+from tests.builders.claims import TEAM, claims_in, lists
 from tests.builders.existing import stack_of
 from tests.builders.settings import loaded, shortest
 from tests.unit.prices.stubbed_aws import StubbedAws
@@ -56,8 +58,9 @@ def volume(*pairs: tuple[str, str], kind: str = "gp3", created: datetime = OLD) 
     return {"VolumeId": volume_id, "Size": 100, "VolumeType": kind, "CreateTime": created, "Tags": tags(*pairs)}
 
 
-def of_claim(name: str) -> tuple[str, str]:
-    return "kubernetes.io/created-for/pvc/name", name
+def of_claim(name: str, namespace: str = "ebbtide") -> list[tuple[str, str]]:
+    of = "kubernetes.io/created-for/pvc"
+    return [(f"{of}/name", name), *([(f"{of}/namespace", namespace)] if namespace else [])]
 
 
 def answer_volumes(aws: StubbedAws, *pages: Sequence[dict[str, Any]]) -> None:
@@ -102,22 +105,22 @@ def no_balancers(aws: StubbedAws) -> None:
     aws.answers("elbv2:describe_load_balancers", REGION, {"LoadBalancers": []}, {})
 
 
-def read(aws: StubbedAws, settings: StackSettings) -> list[IdleFinding]:
-    findings, unread = read_aws(AwsClient(aws.client), settings, NOW)
+def read(aws: StubbedAws, settings: StackSettings, cluster: Claims | None = None) -> list[IdleFinding]:
+    findings, unread = read_aws(AwsClient(aws.client), settings, cluster or claims_in(lists()), NOW)
     aws.assert_all_answers_given()
     assert unread == []
     return findings
 
 
 def test_a_detached_volume_is_found_with_its_price_on_every_page(aws: StubbedAws, settings: StackSettings) -> None:
-    answer_volumes(aws, [volume(of_claim("old-0"))], [volume(("Name", "scratch"), kind="io2")], [volume()])
+    answer_volumes(aws, [volume(*of_claim("old-0"))], [volume(("Name", "scratch"), kind="io2")], [volume()])
     no_balancers(aws)
 
     first, second, third = read(aws, settings)
 
     price = 100 * service_price(REGION, "ebs", "gp3_storage")
     assert (first.name, first.usd, first.since) == ("old-0", pytest.approx(price), OLD)
-    assert first.evidence == "100 GiB gp3, attached to no node; created 2026-08-01"
+    assert first.evidence == "100 GiB gp3, attached to no node; created 2026-08-01; its claim is gone"
     assert (second.name, second.usd) == ("scratch", None)
     assert third.name == "100 GiB of 2026-08-01"
 
@@ -128,7 +131,7 @@ def test_a_detached_volume_is_found_with_its_price_on_every_page(aws: StubbedAws
 def test_the_volume_of_a_claim_in_the_stack_file_is_not_idle(
     claim: str, aws: StubbedAws, settings: StackSettings
 ) -> None:
-    answer_volumes(aws, [volume(of_claim(claim))])
+    answer_volumes(aws, [volume(*of_claim(claim))])
     no_balancers(aws)
 
     assert read(aws, settings) == []
@@ -137,10 +140,33 @@ def test_the_volume_of_a_claim_in_the_stack_file_is_not_idle(
 def test_the_volume_of_a_pod_that_its_stateful_set_no_longer_has_is_found(
     aws: StubbedAws, settings: StackSettings
 ) -> None:
-    answer_volumes(aws, [volume(of_claim("data-db-1")), volume(of_claim("data-cache-2"))])
+    answer_volumes(aws, [volume(*of_claim("data-db-1")), volume(*of_claim("data-cache-2"))])
     no_balancers(aws)
 
     assert [finding.name for finding in read(aws, settings)] == ["data-db-1", "data-cache-2"]
+
+
+def test_the_volume_of_a_claim_that_a_chart_keeps_is_not_idle_and_one_that_is_unknown_is_said(
+    aws: StubbedAws, settings: StackSettings
+) -> None:
+    asleep = {"metadata": {"name": "pg"}, "spec": {"volumeClaimTemplates": [{"metadata": {"name": "data"}}]}}
+    owner = {"apiVersion": "example.com/v1", "kind": "Store", "name": "s"}
+    owned = {"metadata": {"name": "owned-1", "ownerReferences": [owner]}}
+    objects = {"statefulsets": [asleep], "persistentvolumeclaims": [{"metadata": {"name": "kept"}}, owned]}
+    names = (("data-pg-0", TEAM), ("data-db-1", TEAM), ("owned-1", TEAM), ("kept", TEAM), ("old", ""))
+    answer_volumes(aws, [volume(*of_claim(*name)) for name in names])
+    no_balancers(aws)
+
+    findings, unread = read_aws(AwsClient(aws.client), settings, claims_in(lists(objects)), NOW)
+
+    assert [(finding.name, finding.evidence.rpartition("; ")[2]) for finding in findings] == [
+        ("data-db-1", "its claim is gone"),  # the stack's set db is in another namespace
+        ("kept", "custom resources were not read"),
+    ]
+    assert unread == [
+        "volumes: the use of claim owned-1: belongs to Store s, a custom resource that was not read",
+        "volumes: the use of claim old: no tag of the volume names its namespace",
+    ]
 
 
 def test_a_volume_and_a_load_balancer_of_today_are_not_judged(aws: StubbedAws, settings: StackSettings) -> None:
@@ -201,7 +227,7 @@ def test_a_missing_right_is_named_and_the_rest_is_read(aws: StubbedAws, settings
     aws.refuses("ec2:describe_volumes", REGION, "UnauthorizedOperation", who)
     answer_balancer(aws)
 
-    findings, (line,) = read_aws(AwsClient(aws.client), settings, NOW)
+    findings, (line,) = read_aws(AwsClient(aws.client), settings, claims_in(lists()), NOW)
 
     assert [finding.name for finding in findings] == ["a1b2"]
     assert line.startswith("volumes: ec2:DescribeVolumes in eu-west-1: refused; wanted the right ec2:DescribeVolumes")
@@ -210,6 +236,6 @@ def test_a_missing_right_is_named_and_the_rest_is_read(aws: StubbedAws, settings
 
 
 def test_on_an_existing_cluster_aws_is_not_asked(aws: StubbedAws) -> None:
-    findings, unread = read_aws(AwsClient(aws.client), stack_of(), NOW)
+    findings, unread = read_aws(AwsClient(aws.client), stack_of(), claims_in(lists()), NOW)
 
     assert (findings, len(unread)) == ([], 1)

@@ -65,6 +65,16 @@ def test_a_stack_with_spot_nodes_says_that_they_stay() -> None:
     assert result.startswith("Spot nodes are never interrupted; --spot-interruptions 1 interrupts them at the rate")
 
 
+@pytest.mark.parametrize(("times", "sentences"), [(0, 1), (1, 0)])
+def test_a_replay_says_once_that_nodes_are_not_interrupted_and_never_if_they_are(times: float, sentences: int) -> None:
+    options = ReplayOptions(
+        days=1, start=START, strategies=(Strategy.FIXED_FLEXIBLE,), failures=Failures(spot_interruptions=times)
+    )
+    assumptions = replay(on_spot(), a_trace([a_job(600.0, lasts=1800.0)]), options).assumptions
+
+    assert sum("--spot-interruptions" in sentence for sentence in assumptions) == sentences
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
