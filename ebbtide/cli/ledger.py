@@ -80,7 +80,7 @@ def ledger(
         else:
             try:
                 asking = prometheus_of(settings, prometheus, token_file, context, kubeconfig)
-                recording = read_month(asking, settings.customer, chosen)
+                recording = read_month(asking, settings.customer, chosen, settings.costs.labels)
             except (CannotOperate, LedgerError) as missing:
                 if billed is None or (isinstance(missing, CannotOperate) and prometheus):
                     raise

@@ -6,7 +6,7 @@ Units: US dollars before tax, node-hours, UTC instants; days are local dates of 
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -18,6 +18,10 @@ CLOSED_WITHIN = timedelta(days=10)
 """Time after a month's end in which to close it. Prometheus keeps 45 days: a later reading may lack the first days."""
 SPOT, ON_DEMAND = "spot", "on-demand"
 """Capacity types of nodes, and of rows of a bill."""
+OTHER_PODS, NO_POD = "other pods", "requested by no pod"
+UNKNOWN_REQUESTS, NOT_RECORDED = "requests not recorded", "not recorded"
+"""Shares of pods without Ebbtide's label, of no pod, and of hours without recorded requests or labels. No workload and
+no value of a label can have these names, which contain blanks."""
 _NAME = re.compile(r"(20[0-9]{2})-(0[1-9]|1[0-2])")
 
 
@@ -131,6 +135,16 @@ class CostShare:
     workload: str
     usd: float
     idle: bool = False
+    namespace: str = ""  # of a workload of the stack; ledgers of earlier releases have none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelShare:
+    """Dollars that pods with one value of a label caused by their requests. `pods`: False for what is no pod's."""
+
+    value: str
+    usd: float
+    pods: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +162,8 @@ class Ledger:
     prices: Mapping[str, str]  # source and date of each kind of price
     source: str
     notes: tuple[str, ...]
+    labels: Mapping[str, tuple[LabelShare, ...]] = field(default_factory=dict[str, tuple[LabelShare, ...]])
+    """By label of the stack file's `costs.labels`; each has all recorded dollars of nodes without the plan."""
 
     @property
     def recorded_share(self) -> float:

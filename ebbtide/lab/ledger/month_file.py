@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from pydantic import TypeAdapter
 
-from ebbtide.lab.ledger.month import Ledger, LedgerError
+from ebbtide.lab.ledger.month import Ledger, LedgerError, plain
 from ebbtide.settings.load import STACKS
 from ebbtide.text.files import MOST_OF_A_DOCUMENT, read_file, write_file
 
@@ -73,6 +73,8 @@ def add_entry(path: Path, document: Mapping[str, Any], written: datetime) -> boo
     """
     entries = read_entries(path)
     last: Entry = entries[-1] if entries else {}
+    if last and document.get("ledger") == plain(_LEDGER.validate_python(last["ledger"])):
+        document = {**document, "ledger": last["ledger"]}  # an earlier release wrote it without newer fields
     content = {name: document.get(name, last.get(name)) for name in ("ledger", "bill", "difference")}
     if content.items() <= last.items():
         return False

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
 
+from ebbtide.lab.ledger.allocation import placed_sheets, split_notes, split_sheets
 from ebbtide.lab.ledger.bill.bill import Bill, LeftOut
 from ebbtide.lab.ledger.bill.difference import Difference
-from ebbtide.lab.ledger.month import SPOT, Ledger, NodeHours
+from ebbtide.lab.ledger.month import SPOT, LabelShare, Ledger, NodeHours
 from ebbtide.text.counts import DASH, number_of, percent
 from ebbtide.text.money import dollars
 from ebbtide.text.sheet import DOLLARS, Cell, Column, Sheet, left, right
@@ -27,6 +28,7 @@ class LedgerView:
 
 def view_of(ledger: Ledger, bill: Bill | None = None, difference: Difference | None = None) -> LedgerView:
     sheets = {"paid": _paid(ledger), "saved": _instead(ledger), "caused by": _caused(ledger)}
+    sheets |= {f"caused by {label}": _by_label(label, shares) for label, shares in ledger.labels.items()}
     gaps = [
         f"Not recorded: {gap.begin:%Y-%m-%d %H:%M} to {gap.end:%Y-%m-%d %H:%M} UTC, "
         f"{span(gap.low_usd, gap.high_usd)} ({gap.why})."
@@ -39,7 +41,8 @@ def view_of(ledger: Ledger, bill: Bill | None = None, difference: Difference | N
     }
     if bill is not None and difference is not None:
         sheets |= {"bill": bill_sheet(bill), "bill and ledger": _difference(difference)}
-        assumptions["bill"] = [*bill_notes(bill)]
+        sheets |= {**placed_sheets(bill), **split_sheets(bill, ledger.shares)}
+        assumptions["bill"] = [*bill_notes(bill), *split_notes(bill)]
     return LedgerView(ledger=ledger, sheets=sheets, assumptions=assumptions)
 
 
@@ -135,6 +138,15 @@ def _caused(ledger: Ledger) -> Sheet:
         caption="Dollars of each group's nodes by the resources that pods requested. Idle: requested by no pod.",
         columns=[*_first("caused by"), *right("dollars", unit=DOLLARS), *right("share", "group", "category")],
         rows=rows,
+    )
+
+
+def _by_label(label: str, shares: Sequence[LabelShare]) -> Sheet:
+    total = sum(share.usd for share in shares)
+    return Sheet(
+        caption=f"Dollars of the nodes by the label {label} of the pods that requested them.",
+        columns=[*_first("value"), *right("dollars", unit=DOLLARS), *right("share")],
+        rows=[(share.value, share.usd, percent(share.usd / total)) for share in shares],
     )
 
 

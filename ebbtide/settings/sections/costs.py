@@ -5,7 +5,7 @@ resource by resource and in the middle of an update.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, ClassVar, TypeAlias, cast
 
 from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
@@ -14,9 +14,12 @@ from pydantic_core import PydanticCustomError
 from ebbtide.prices import PricingAssumption
 from ebbtide.settings.file.problems import all_of, show, wanted
 from ebbtide.settings.sections.checked import Check, Settings
+from ebbtide.settings.sections.pods.pod import LabelKey
 from ebbtide.settings.sections.types import Count
+from ebbtide.vocabulary.exporter import MOST_LABEL_VALUES, OTHER_VALUES, metric_label
 from ebbtide.vocabulary.labels import PREFIX
 
+MOST_LABELS = 3
 MOST_TAGS = 39  # AWS allows 50; Ebbtide adds up to six, and EKS and Kubernetes' drivers add up to eight
 
 # Reserved prefixes and keys, with their owners. Case is ignored, as by IAM.
@@ -143,12 +146,34 @@ def _plan_within_ceiling(plan: float | None, ceiling: float | None) -> None:
         )
 
 
+def _distinct_labels(labels: Sequence[str]) -> None:
+    first: dict[str, str] = {}
+    for place, key in enumerate(labels):
+        if (twin := first.setdefault(metric_label(key), key)) is not key or labels.index(key) != place:
+            raise wanted(
+                "costs.labels-twice",
+                "labels that differ in letters and digits",
+                found=f"{show(key)} next to {show(twin)}",
+                hint=f"Prometheus has both as {metric_label(key)}",
+                at="labels",
+            )
+
+
 class CostSettings(Settings):
     """Assumptions of estimates, limits, and tags for the bill."""
 
-    checks: ClassVar[tuple[Check, ...]] = (Check(("plan", "ceiling"), _plan_within_ceiling),)
+    checks: ClassVar[tuple[Check, ...]] = (
+        Check(("plan", "ceiling"), _plan_within_ceiling),
+        Check(("labels",), _distinct_labels),
+    )
 
     tags: CostTags = Field(default={}, description="tags on every AWS resource", examples=["{ cost-center: acme }"])
+    labels: Annotated[tuple[LabelKey, ...], Field(max_length=MOST_LABELS)] = Field(
+        default=(),
+        description=f"labels of pods by whose values the ledger divides costs, at most {MOST_LABELS}; of each label "
+        f'{MOST_LABEL_VALUES} values are recorded, and pods with further ones count as "{OTHER_VALUES}"',
+        examples=["[team, project]"],
+    )
     pricing_assumption: PricingAssumption = Field(
         default=PricingAssumption.ON_DEMAND,
         description="assumed purchase of instance hours, for estimates; Ebbtide buys nothing",

@@ -16,7 +16,9 @@ from ebbtide.text.counts import number_of
 
 _REGION = re.compile(r"[a-z]{2}(?:-[a-z]+)+-\d")
 _ARN = re.compile(r"arn:[\w-]+:[\w-]*:(?P<region>[\w-]*):")
-_CLUSTER = re.compile(r"arn:[\w-]+:eks:(?P<region>[\w-]+):(?P<account>\d{12}):cluster/(?P<name>[\w-]+)")
+_EKS = r"arn:[\w-]+:eks:(?P<region>[\w-]+):(?P<account>\d{12}):"
+_CLUSTER = re.compile(_EKS + r"cluster/(?P<name>[\w-]+)")
+_IN_CLUSTER = re.compile(_EKS + r"(?:cluster|pod)/(?P<name>[\w-]+)")
 _NAME_TAGS = ("aws_eks_cluster_name", "eks_cluster_name", "eks_eks_cluster_name", "alpha_eksctl_io_cluster_name")
 
 
@@ -31,7 +33,7 @@ class Place:
 
 def place_of(row: LineItem, tags: Mapping[str, str]) -> Place:
     """Return the place of a row. Keys of tags have underscores only."""
-    cluster = _CLUSTER.match(row.line_item_resource_id)
+    cluster = _IN_CLUSTER.match(row.line_item_resource_id)
     if cluster is not None:
         return Place(cluster["region"], cluster["account"], cluster["name"])
     arn = _ARN.match(row.line_item_resource_id)
