@@ -93,7 +93,7 @@ def split_notes(bill: Bill) -> Iterator[str]:
             "(for example context: arn:aws:eks:eu-west-1:111122223333:cluster/prod)."
         )
     if bill.pods:
-        yield "AWS' split: in the hours of the ledger's month. Rows of pods are parts of the nodes' lines and add nothing."
+        yield "AWS' split covers the hours of the ledger's month. It divides the nodes' lines and adds nothing to them."
         yield "By prices and by shares offset each other on spot: ours has typical prices, AWS' public ones on demand."
     if any(not pod.workload for pod in bill.pods):
         yield "Pods without a workload: activate the cost allocation tags aws:eks:deployment and aws:eks:workload-name."

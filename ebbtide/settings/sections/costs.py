@@ -13,8 +13,9 @@ from pydantic_core import PydanticCustomError
 
 from ebbtide.prices import PricingAssumption
 from ebbtide.settings.file.problems import all_of, show, wanted
-from ebbtide.settings.sections.checked import Check, Settings
-from ebbtide.settings.sections.pods.pod import LabelKey
+from ebbtide.settings.sections.checked import Check, Settings, each_once, whole_list
+from ebbtide.settings.sections.existing import LABEL_NAME, LABEL_PREFIX
+from ebbtide.settings.sections.grammar import text as text_of
 from ebbtide.settings.sections.types import Count
 from ebbtide.vocabulary.exporter import MOST_LABEL_VALUES, OTHER_VALUES, metric_label
 from ebbtide.vocabulary.labels import PREFIX
@@ -146,29 +147,40 @@ def _plan_within_ceiling(plan: float | None, ceiling: float | None) -> None:
         )
 
 
-def _distinct_labels(labels: Sequence[str]) -> None:
+def _few_and_distinct(labels: Sequence[object]) -> None:
+    if len(labels) > MOST_LABELS:
+        raise wanted(
+            "costs.labels-too-many",
+            f"at most {MOST_LABELS} labels: each adds series for each of its values",
+            found=f"{len(labels)} labels",
+            example="[team, project]",
+        )
     first: dict[str, str] = {}
-    for place, key in enumerate(labels):
-        if (twin := first.setdefault(metric_label(key), key)) is not key or labels.index(key) != place:
-            raise wanted(
-                "costs.labels-twice",
-                "labels that differ in letters and digits",
-                found=f"{show(key)} next to {show(twin)}",
-                hint=f"Prometheus has both as {metric_label(key)}",
-                at="labels",
-            )
+    for label in labels:
+        if isinstance(label, str) and (twin := first.setdefault(metric_label(label), label)) != label:
+            expected = "labels that differ in letters or digits"
+            hint = f"in Prometheus both are {metric_label(label)}"
+            raise wanted("costs.labels-alike", expected, found=f"{show(label)} next to {show(twin)}", hint=hint)
+
+
+CostLabel: TypeAlias = Annotated[
+    str, *text_of(LABEL_PREFIX + LABEL_NAME, "costs.label", "the key of a label, as Kubernetes accepts it", "team")
+]
+CostLabels: TypeAlias = Annotated[
+    tuple[CostLabel, ...],
+    Field(json_schema_extra={"maxItems": MOST_LABELS}),
+    each_once("label", "[team, project]"),
+    whole_list(_few_and_distinct),
+]
 
 
 class CostSettings(Settings):
     """Assumptions of estimates, limits, and tags for the bill."""
 
-    checks: ClassVar[tuple[Check, ...]] = (
-        Check(("plan", "ceiling"), _plan_within_ceiling),
-        Check(("labels",), _distinct_labels),
-    )
+    checks: ClassVar[tuple[Check, ...]] = (Check(("plan", "ceiling"), _plan_within_ceiling),)
 
     tags: CostTags = Field(default={}, description="tags on every AWS resource", examples=["{ cost-center: acme }"])
-    labels: Annotated[tuple[LabelKey, ...], Field(max_length=MOST_LABELS)] = Field(
+    labels: CostLabels = Field(
         default=(),
         description=f"labels of pods by whose values the ledger divides costs, at most {MOST_LABELS}; of each label "
         f'{MOST_LABEL_VALUES} values are recorded, and pods with further ones count as "{OTHER_VALUES}"',
