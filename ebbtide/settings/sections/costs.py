@@ -164,7 +164,8 @@ def _few_and_distinct(labels: Sequence[object]) -> None:
 
 
 CostLabel: TypeAlias = Annotated[
-    str, *text_of(LABEL_PREFIX + LABEL_NAME, "costs.label", "the key of a label, as Kubernetes accepts it", "team")
+    str,
+    *text_of(f"^{LABEL_PREFIX}{LABEL_NAME}$", "costs.label", "the key of a label, as Kubernetes accepts it", "team"),
 ]
 CostLabels: TypeAlias = Annotated[
     tuple[CostLabel, ...],
