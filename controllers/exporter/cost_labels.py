@@ -5,6 +5,9 @@ from collections.abc import Iterable, Mapping
 
 from ebbtide.vocabulary.exporter import MOST_LABEL_VALUES, NO_VALUE, OTHER_VALUES, metric_label
 
+_LONGEST = 63
+"""Kubernetes' limit for values of labels."""
+
 
 class CostLabels:
     """Remembers the first values of each label, so that a value with a series keeps it. A restart begins again."""
@@ -14,7 +17,7 @@ class CostLabels:
 
     def of(self, labels: Mapping[str, str], keys: Iterable[str]) -> Mapping[str, str]:
         """Return a pod's labels for Prometheus. A pod without a label, or with an empty value, has `NO_VALUE`."""
-        return {metric_label(key): self._value(key, labels.get(key, "")) for key in keys}
+        return {metric_label(key): self._value(key, labels.get(key, "")[:_LONGEST]) for key in keys}
 
     def _value(self, key: str, value: str) -> str:
         reported = self._reported[key]
