@@ -189,7 +189,7 @@ def misplaced(config: Mapping[str, object], *, cluster_keys: frozenset[str]) -> 
         if key in config:
             yield _unwanted("key.not-on-existing-cluster", (key,), _NOT_HERE, why)
     costs = config.get(_COSTS)
-    for key in costs if isinstance(costs, Mapping) else ():
+    for key in map(str, cast("Mapping[object, object]", costs)) if isinstance(costs, Mapping) else ():
         if key not in _OF_COSTS:
             why = "what its nodes cost is not known, and it has no AWS resources to tag"
             yield _unwanted("key.not-on-existing-cluster", (_COSTS, key), _NOT_HERE, why)

@@ -260,10 +260,10 @@ class _Reader:
     def _pods_of(self, cluster: StackCluster, own: Iterable[Place]) -> Mapping[Owner, PodDollars]:
         """Return AWS' dollars of the cluster's pods; empty if neither the stack file nor its rows name the cluster."""
         own = [*own]
-        name, accounts = _name_of(cluster, own), {place.account for place in own}
+        name, there = _name_of(cluster, own), {(place.region, place.account) for place in own}
         together: dict[Owner, PodDollars] = {}
         for place, pods in self.pods.items():
-            if name and (place.cluster or cluster.name) == name and place.account in accounts:
+            if name and (place.cluster or cluster.name) == name and (place.region, place.account) in there:
                 for owner, dollars in pods.items():
                     together.setdefault(owner, PodDollars()).add(dollars)
         return together

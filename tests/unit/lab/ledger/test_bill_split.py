@@ -1,5 +1,6 @@
 """AWS' split cost allocation in a bill: no dollar twice, and whose pods the dollars are of."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -18,16 +19,20 @@ from ebbtide.lab.ledger.bill.split import PodDollars
 from ebbtide.lab.ledger.month import CostShare, LedgerError
 from ebbtide.lab.ledger.page import render_page
 from ebbtide.lab.ledger.sheets import view_of
+from ebbtide.settings.sections.cluster import ClusterKind, ClusterSettings
 from ebbtide.text.counts import DASH
 from tests.builders.cur import (
+    ACCOUNT,
     COLUMNS,
     POD_ARN,
+    SECOND_ACCOUNT,
     SECRETS,
     SPLIT_COLUMNS,
     Cells,
     Pod,
     delivered,
     hours,
+    in_region,
     known_month,
     node,
     service,
@@ -80,7 +85,11 @@ def test_what_pods_and_unused_capacity_cost_is_what_the_node_costs(known: Bill) 
         {"line_item_unblended_cost": 0.3, "line_item_net_unblended_cost": 0.3, "pricing_public_on_demand_cost": 0.4},
         {"line_item_unblended_cost": 0.3, "resource_tags": tags()},  # AWS imports Kubernetes' labels as tags
         {"line_item_unblended_cost": 0.3, "resource_tags": tags(), "split_line_item_parent_resource_id": ""},
-        {"line_item_resource_id": "arn:aws:ecs:us-east-1:444455556666:task/other/1", "line_item_unblended_cost": 0.3},
+        {
+            "line_item_resource_id": "arn:aws:ecs:us-east-1:444455556666:task/other/1",
+            "line_item_operation": "ECSTask-EC2",
+            "line_item_unblended_cost": 0.3,
+        },
     ],
 )
 def test_no_cost_or_tag_makes_a_pods_row_a_charge(cells: Cells, tmp_path: Path) -> None:
@@ -92,7 +101,7 @@ def test_no_cost_or_tag_makes_a_pods_row_a_charge(cells: Cells, tmp_path: Path) 
 
 
 def test_net_costs_come_first(tmp_path: Path) -> None:
-    cells = {"split_line_item_net_split_cost": 0.1, "split_line_item_net_unused_cost": 0.2}
+    cells: dict[str, Any] = {"split_line_item_net_split_cost": 0.1, "split_line_item_net_unused_cost": 0.2}
     found = dollars(bill_of(tmp_path, node(HOUR, 0.8), *split(HOUR, 0.8, TRAIN, **cells), columns=ALL))
 
     assert (found["workers/train"].usd, found["workers/train"].unused_usd) == pytest.approx((2 * 0.1, 2 * 0.2))
@@ -155,6 +164,29 @@ def test_a_pod_on_fargate_is_a_charge_and_a_line_of_its_own(tmp_path: Path) -> N
     assert cells_of(bill, "pods on Fargate") == ["-", "$0.04", "-", "-", "-"]
 
 
+UNNAMED = SETTINGS.model_copy(update={"cluster": ClusterSettings(kind=ClusterKind.EXISTING, context="prod")})
+NAMED_NODE = node(HOUR, 0.8, resource_tags=tags(aws_eks_cluster_name="prod", user_ebbtide_dev_node_group="flexible"))
+
+
+@pytest.mark.parametrize(
+    ("own", "names"), [(NAMED_NODE, ["workers/train"]), (node(HOUR, 0.8), [])], ids=["in the rows", "nowhere"]
+)
+def test_pods_of_an_existing_cluster_are_found_by_the_name_in_its_rows_or_said_to_be_left_out(
+    own: Cells, names: list[str], tmp_path: Path
+) -> None:
+    """Pods of another cluster, and of one of this name in another account or region, are none of its own."""
+    ours = [*split(HOUR, 0.8, TRAIN, cluster="prod")]
+    foreign = json.loads(json.dumps([*split(HOUR, 0.8, DNS, cluster="prod")]).replace(ACCOUNT, SECOND_ACCOUNT))
+    moved = in_region(split(HOUR, 0.8, DNS, cluster="prod"), "eu-west-1")
+    rows = [own, *ours, *foreign, *moved, *split(HOUR, 0.8, PROXY, cluster="test")]
+
+    bill = read_bill([write_csv(tmp_path / "cur.csv", rows, ALL)], UNNAMED, MONTH)
+
+    assert [*dollars(bill)] == names
+    said = any("neither the stack file nor a row names the cluster" in note for note in split_notes(bill))
+    assert said is (not names)
+
+
 def test_a_missing_column_is_one_message(tmp_path: Path) -> None:
     columns = tuple(name for name in ALL if not name.endswith("_unused_cost"))
 
@@ -191,6 +223,14 @@ def test_both_totals_are_those_of_the_nodes(known: Bill) -> None:
     assert known.parts[Part.NODES] == pytest.approx(34.80)
     assert cells_of(known, "nodes' hours that AWS did not split")[1] == "$21.60"  # of the other two nodes
     assert cells_of(known, "requested by no pod")[0] == "$5.00"
+
+
+def test_hours_of_nodes_outside_the_month_are_not_called_unsplit(tmp_path: Path) -> None:
+    october = node(datetime(2026, 11, 1, tzinfo=UTC), 0.8)  # in New York
+    bill = bill_of(tmp_path, october, node(HOUR, 0.8), *split(HOUR, 0.8, TRAIN), columns=ALL)
+
+    rows = split_sheets(bill, SHARES)["AWS' split of nodes"].rows
+    assert "nodes' hours that AWS did not split" not in [row[0] for row in rows]
 
 
 def test_workloads_that_only_aws_names_are_listed_beside_our_other_pods(known: Bill) -> None:
