@@ -1,7 +1,7 @@
 """The exporter's metrics as text. Pure. Objects that are unknown are None; metrics that depend on them are omitted."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -21,14 +21,19 @@ class ClusterObjects:
     workloads: Collection[str] | None  # workloads that the workload controller put to sleep
 
 
+def no_cost_labels(_: Mapping[str, str]) -> Mapping[str, str]:
+    return {}
+
+
 def text(
     objects: ClusterObjects,
     tally: Tally,
     dollars_per_hour: Mapping[str, float],
     rules: Collection[AdoptedRule] = (),
     sleepers: Collection[str] = (),
+    cost_labels: Callable[[Mapping[str, str]], Mapping[str, str]] = no_cost_labels,
 ) -> str:
-    """Render the metric families that describe the cluster."""
+    """Render the metric families that describe the cluster. `cost_labels` of a pod's labels are added to its info."""
     sees = [({"what": kind}, getattr(objects, kind) is not None) for kind in KINDS]
     families = [
         family("exporter_sees", "1 if the series of these objects are up to date; otherwise they are omitted", sees)
@@ -36,7 +41,11 @@ def text(
     if objects.nodes is not None:
         families += _node_families(objects.nodes, dollars_per_hour)
     if objects.pods is not None:
-        families += [*_pod_families(objects.pods), *_event_families(tally), *_rule_families(objects.pods, rules)]
+        families += [
+            *_pod_families(objects.pods, cost_labels),
+            *_event_families(tally),
+            *_rule_families(objects.pods, rules),
+        ]
     families += _hpa_families(objects.hpas or ())
     families += _closer_families(objects.cronjobs or ())
     left: list[Sample] = [({"workload": name}, 1) for name in sorted({*(objects.workloads or ())} - {*sleepers})]
@@ -91,11 +100,22 @@ def _node_families(nodes: Collection[Node], dollars_per_hour: Mapping[str, float
     yield family("node_dollars_per_hour", "On-demand list price, also of spot nodes; omitted if unknown", costs)
 
 
-def _pod_families(pods: Collection[Pod]) -> Iterator[str]:
+def _pod_families(
+    pods: Collection[Pod], cost_labels: Callable[[Mapping[str, str]], Mapping[str, str]]
+) -> Iterator[str]:
     alive = [pod for pod in pods if not pod.ended]
     scheduled = [({"namespace": pod.namespace, "pod": pod.name}, pod) for pod in alive if pod.node]
     infos: list[Sample] = [
-        ({**labels, "node": pod.node, "workload": pod.workload, "category": pod.category}, 1)
+        (
+            {
+                **labels,
+                "node": pod.node,
+                "workload": pod.workload,
+                "category": pod.category,
+                **cost_labels(pod.labels),
+            },
+            1,
+        )
         for labels, pod in scheduled
     ]
     yield family("pod_info", "1 for each pod that is on a node and has not ended", infos)

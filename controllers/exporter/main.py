@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from controllers.adapters.kube_cache import KubeCache
 from controllers.exporter.certificates import Certificates
+from controllers.exporter.cost_labels import CostLabels
 from controllers.exporter.exposition import ClusterObjects, process_text, text
 from controllers.exporter.sight import Sight
 from controllers.exporter.tally import Tally
@@ -30,7 +31,7 @@ class ExporterProcess(Process[ExporterConfig]):
 
     def __init__(self, file: ConfigFile[ExporterConfig], kubeconfig: str | None) -> None:
         super().__init__(file, kubeconfig)
-        self.tally, self.certificates = Tally(), Certificates()
+        self.tally, self.certificates, self.cost_labels = Tally(), Certificates(), CostLabels()
         self.sight = Sight(self.api, self.tally)
 
     def run(self) -> None:
@@ -79,7 +80,8 @@ class ExporterProcess(Process[ExporterConfig]):
         process_families = process_text(
             holidays_end=config.holidays_end, certificate_ends=self.certificates.ends, max_nodes=config.max_nodes
         )
-        described = text(objects, self.tally, config.dollars_per_hour, config.adopted, config.sleepers)
+        cost_labels = partial(self.cost_labels.of, keys=config.cost_labels)
+        described = text(objects, self.tally, config.dollars_per_hour, config.adopted, config.sleepers, cost_labels)
         return super().metrics() + process_families + described
 
 

@@ -51,7 +51,8 @@ class Pod:
     node: str  # "" while it is not scheduled
     workload: str
     category: str
-    labels: Mapping[str, str]  # empty if no rule may adopt the pod
+    labels: Mapping[str, str]
+    adoptable: bool  # False if no rule may adopt the pod
     ended: bool
     requested: Amounts
     restarts: tuple[tuple[str, int], ...]  # by container
@@ -109,7 +110,8 @@ def pod(item: Json) -> Pod:
         workload=labels.get(WORKLOAD, ""),
         category=labels.get(CATEGORY, ""),
         # Pods of one workload share these strings. Without interning, labels would be three quarters of the cache.
-        labels={intern(key): intern(value) for key, value in labels.items()} if _is_adoptable(metadata, labels) else {},
+        labels={intern(key): intern(value) for key, value in labels.items()},
+        adoptable=_is_adoptable(metadata, labels),
         ended=status.get("phase") in _ENDED,
         requested=Amounts(*(_requested(item, key) for key in ("cpu", "memory", GPU_RESOURCE))),
         restarts=tuple((name, state.get("restartCount") or 0) for name, state in containers),
@@ -130,6 +132,7 @@ def unlabelled(rule: AdoptedRule, pods: Collection[Pod]) -> int:
         pod.namespace == rule.namespace
         and pod.workload != rule.name
         and not pod.ended
+        and pod.adoptable
         and all(pod.labels.get(label.key) in label.values for label in rule.selector)
         for pod in pods
     )

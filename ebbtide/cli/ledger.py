@@ -94,7 +94,7 @@ def ledger(
                 fail(f"{' and '.join(refused)}: wanted a month that has ended, found {chosen.name}, which is not over")
             asking = prometheus_of(settings, prometheus, token_file, context, kubeconfig)
             until = chosen.begin + (now - chosen.begin) // ONE_HOUR * ONE_HOUR
-            recording = read_month(asking, settings.customer, chosen, until)
+            recording = read_month(asking, settings.customer, chosen, settings.costs.labels, until)
             before = _month_before(asking, settings, last_month(now, chosen.zone))
             running = running_of(recording, settings, chosen, until, before)
             if report is not None:
@@ -110,7 +110,7 @@ def ledger(
         else:
             try:
                 asking = prometheus_of(settings, prometheus, token_file, context, kubeconfig)
-                recording = read_month(asking, settings.customer, chosen)
+                recording = read_month(asking, settings.customer, chosen, settings.costs.labels)
             except (CannotOperate, LedgerError) as missing:
                 if billed is None or (isinstance(missing, CannotOperate) and prometheus):
                     raise

@@ -13,7 +13,7 @@ from ebbtide.text.pages import page_command
 
 def rule_groups(settings: StackSettings) -> tuple[RuleGroup, ...]:
     """Return all rules of a stack. Group names include the customer: several stacks may share a Prometheus."""
-    recorded = (*recordings(settings.customer), *serving_recordings(settings))
+    recorded = (*recordings(settings.customer, settings.costs.labels), *serving_recordings(settings))
     alerting = (*alerts(settings), *serving_alerts(settings))
     return (
         RuleGroup(name=f"ebbtide-{settings.customer}-recordings", rules=recorded),

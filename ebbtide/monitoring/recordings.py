@@ -9,19 +9,29 @@ newest labels: one node never counts twice. Kubelets and GPUs may be scraped by 
 maximum of each container and GPU before any sum.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ebbtide.monitoring.gpus import EACH_GPU, gpu_use
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.monitoring.rules import CUSTOMER, Metrics, RecordingRule
+from ebbtide.vocabulary.exporter import metric_label
 
 _POD = ("namespace", "pod")
 _BY = (CUSTOMER, "group", "category", "workload")
 
 
-def recordings(customer: str) -> tuple[RecordingRule, ...]:
+def recordings(customer: str, cost_labels: Sequence[str] = ()) -> tuple[RecordingRule, ...]:
+    """Return the rules. `cost_labels`: labels of pods by which the ledger divides costs."""
     of = Metrics(customer)
-    return (*_of_the_controller(of), *_of_nodes(of), *_of_money(of), *_of_requests(of), *_of_use(of), *_of_trouble(of))
+    return (
+        *_of_the_controller(of),
+        *_of_nodes(of),
+        *_of_money(of),
+        *_of_requests(of),
+        *(rule for label in cost_labels for rule in _of_label(of, label)),
+        *_of_use(of),
+        *_of_trouble(of),
+    )
 
 
 def _of_the_controller(of: Metrics) -> Iterator[RecordingRule]:
@@ -82,6 +92,25 @@ def _of_requests(of: Metrics) -> Iterator[RecordingRule]:
             expr=f"sum by ({', '.join(_BY)}) ({requested_amount} * on (customer, namespace, pod) group_left "
             f"(category, workload, node) {_pods(of)} * on (customer, node) group_left (group) {_groups(of)})",
         )
+
+
+def _of_label(of: Metrics, key: str) -> Iterator[RecordingRule]:
+    """Yield the requests by value of one label. Labels are apart, so that their values do not multiply."""
+    name = metric_label(key)
+    requested = {
+        Recorded.LABELLED_CPU: "cpu_cores",
+        Recorded.LABELLED_MEMORY: "memory_bytes",
+        Recorded.LABELLED_GPUS: "gpus",
+    }
+    pods = of.newest("pod_info", _POD, "node", name)
+    for record, resource in requested.items():
+        requested_amount = of.highest(f"pod_requested_{resource}", *_POD)
+        joined = (
+            f"{requested_amount} * on (customer, namespace, pod) group_left ({name}, node) {pods} "
+            f"* on (customer, node) group_left (group) {_groups(of)}"
+        )
+        value = f'label_replace({joined}, "value", "$1", "{name}", "(.*)")'
+        yield RecordingRule(record=record, expr=f"sum by (customer, group, value) ({value})", labels={"label": key})
 
 
 def _of_use(of: Metrics) -> Iterator[RecordingRule]:

@@ -1,5 +1,6 @@
 """The exporter's config document. It contains prices and the calendar's end, which the exporter's image lacks."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -7,6 +8,16 @@ from datetime import date, datetime
 from ebbtide.vocabulary.documents import OMIT_DEFAULT, SETTING, Document, UnreadableConfig
 from ebbtide.vocabulary.labels import NAMESPACE
 from ebbtide.vocabulary.windows import MINUTES_PER_DAY, wall_to_instant
+
+MOST_LABEL_VALUES = 50
+"""Values of one cost label that an exporter reports until it restarts. Further ones are `OTHER_VALUES`."""
+NO_VALUE, OTHER_VALUES = "no value", "other values"
+"""In place of values of labels, which never contain a blank. Prometheus takes an empty value for a missing label."""
+
+
+def metric_label(key: str) -> str:
+    """Return the name in Prometheus of a label of pods, in the form that kube-state-metrics uses: `label_team`."""
+    return "label_" + re.sub(r"[^A-Za-z0-9_]", "_", key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +69,8 @@ class ExporterConfig(Document):
     sleepers: tuple[str, ...] = field(default=(), metadata=OMIT_DEFAULT)
     """Deployments and StatefulSets that the workload controller wakes, in the form "deployment ebbtide/api"."""
     group_max: tuple[GroupMax, ...] = field(default=(), metadata=OMIT_DEFAULT)
+    cost_labels: tuple[str, ...] = field(default=(), metadata={**OMIT_DEFAULT, SETTING: "costs.labels"})
+    """Keys of the pods' labels by which the ledger divides costs."""
 
     @property
     def dollars_per_hour(self) -> Mapping[str, float]:

@@ -8,6 +8,7 @@ import gzip
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from pathlib import Path
@@ -16,6 +17,23 @@ from typing import Any
 from tests.paths import ROOT
 
 COLUMNS = tuple((ROOT / "tests" / "data" / "cur-2.0-columns.txt").read_text().split())
+SPLIT_COLUMNS = tuple(
+    f"split_line_item_{name}"
+    for name in (
+        "actual_usage",
+        "net_split_cost",
+        "net_unused_cost",
+        "parent_resource_id",
+        "public_on_demand_split_cost",
+        "public_on_demand_unused_cost",
+        "reserved_usage",
+        "split_cost",
+        "split_usage",
+        "split_usage_ratio",
+        "unused_cost",
+    )
+)
+"""Columns that a report has with the table configuration INCLUDE_SPLIT_COST_ALLOCATION_DATA."""
 MAPS = ("cost_category", "discount", "product", "resource_tags")
 
 PAYER, ACCOUNT, SECOND_ACCOUNT = "111122223333", "444455556666", "777788889999"
@@ -24,6 +42,7 @@ PLAN = f"arn:aws:savingsplans::{PAYER}:savingsplan/0f1e2d3c-4b5a-6978-8796-a5b4c
 GATEWAY = f"arn:aws:ec2:us-east-1:{ACCOUNT}:natgateway/nat-0123456789abcdef0"
 BALANCER = f"arn:aws:elasticloadbalancing:us-east-1:{ACCOUNT}:loadbalancer/net/hub/50dc6c495c0c9188"
 CLUSTER = f"arn:aws:eks:us-east-1:{ACCOUNT}:cluster/acme"
+POD_ARN = f"arn:aws:eks:us-east-1:{ACCOUNT}:pod/{{}}"
 SECRETS = (PAYER, ACCOUNT, SECOND_ACCOUNT, PERSON, "Hopper", "arn:", "i-0", "vol-0", "nat-0", "savingsplan/", "gh@corp")
 
 Cells = Mapping[str, Any]
@@ -160,6 +179,55 @@ def _known_rows(first: datetime, number: int) -> Iterator[Cells]:
     yield apart(first, "Refund", -2.0)
     yield apart(first, "Tax", 3.0)
     yield apart(first, "Tax", 100.0, resource_tags={}, line_item_usage_account_id=SECOND_ACCOUNT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pod:
+    """A pod of one hour: vCPUs and GB that it requested and used."""
+
+    namespace: str
+    workload: str = ""
+    deployment: str = ""
+    kind: str = "ReplicaSet"
+    cpu: tuple[float, float] = (1.0, 0.5)
+    memory: tuple[float, float] = (4.0, 2.0)
+
+
+def split(
+    hour: datetime, usd: float, *pods: Pod, listed: float = 0.0, cpus: float = 16.0, cluster: str = "acme", **cells: Any
+) -> Iterator[Cells]:
+    """The rows of a node's pods as AWS calculates them: a vCPU weighs nine GB, the larger of request and use counts.
+
+    Source: AWS Data Exports User Guide, "Example of split cost allocation data".
+    """
+    unit = usd / (9 * cpus + 4 * cpus)
+    for resource, weight, capacity in (("vCPU", 9.0, cpus), ("GB", 1.0, 4 * cpus)):
+        sizes = [pod.cpu if resource == "vCPU" else pod.memory for pod in pods]
+        total = sum(map(max, sizes))
+        for number, (pod, size) in enumerate(zip(pods, sizes, strict=True)):
+            name = f"{pod.workload or 'pod'}-{number}"
+            cost, unused = weight * unit * max(size), weight * unit * (capacity - total) * max(size) / total
+            named = {"workload_name": pod.workload, "workload_type": pod.kind, "deployment": pod.deployment}
+            found = {f"aws_eks_{key}": text for key, text in named.items() if text} if pod.workload else {}
+            values = {
+                "line_item_operation": "EKSPod-EC2",
+                "line_item_product_code": "AmazonEKS",
+                "line_item_resource_id": f"{POD_ARN.format(cluster)}/{pod.namespace}/{name}/0",
+                "line_item_usage_amount": max(size),
+                "line_item_usage_type": f"USE1-EKS-EC2-{resource}-Hours",
+                "pricing_unit": f"{resource}-Hours",
+                "resource_tags": {**found, "aws_eks_namespace": pod.namespace} if found else {},
+                "split_line_item_actual_usage": size[1],
+                "split_line_item_parent_resource_id": "i-0123456789abcdef0",
+                "split_line_item_public_on_demand_split_cost": cost * (listed or usd) / usd,
+                "split_line_item_public_on_demand_unused_cost": unused * (listed or usd) / usd,
+                "split_line_item_reserved_usage": size[0],
+                "split_line_item_split_cost": cost,
+                "split_line_item_split_usage": max(size),
+                "split_line_item_split_usage_ratio": max(size) / capacity,
+                "split_line_item_unused_cost": unused,
+            }
+            yield line(hour, **{**values, **cells})
 
 
 def stamp(moment: datetime) -> str:

@@ -1,11 +1,12 @@
 """A bill without a ledger: what AWS' report shows by itself, when Prometheus has no recording of the month."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Group, RenderableType
 
+from ebbtide.lab.ledger.allocation import placed_sheets, split_notes, split_sheets
 from ebbtide.lab.ledger.bill.bill import Bill
 from ebbtide.lab.ledger.bill.difference import reductions_of
 from ebbtide.lab.ledger.month import plain
@@ -38,11 +39,16 @@ class BillAlone:
 
     @property
     def sheets(self) -> Mapping[str, Sheet]:
-        return {"bill": bill_sheet(self.bill), "nodes": _nodes(self.bill)}
+        sheets = {"bill": bill_sheet(self.bill), "nodes": _nodes(self.bill)}
+        return {**sheets, **placed_sheets(self.bill), **split_sheets(self.bill)}
+
+    @property
+    def notes(self) -> Sequence[str]:
+        return [*bill_notes(self.bill), *split_notes(self.bill)]
 
     def as_text(self) -> RenderableType:
         tables = (part for sheet in self.sheets.values() for part in ("", sheet_table(sheet)))
-        notes = [f"- bill: {sentence}" for sentence in bill_notes(self.bill)]
+        notes = [f"- bill: {sentence}" for sentence in self.notes]
         return Group(f"{self.headline}.", self.missing, *tables, "", "Assumed:", *notes)
 
     def as_page(self) -> str:
@@ -55,7 +61,7 @@ class BillAlone:
             tiles=[*self._tiles()],
             figure=None,
             sheets=self.sheets,
-            assumptions={"bill": [*bill_notes(self.bill)]},
+            assumptions={"bill": self.notes},
         )
 
     def as_json(self) -> Mapping[str, Any]:

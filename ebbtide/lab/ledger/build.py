@@ -1,23 +1,35 @@
 """Build the ledger of a month from what Prometheus recorded."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from ebbtide.lab.advice.savings.usage import Usage, usage_of_counts
 from ebbtide.lab.ledger.alternatives import alternatives_of
-from ebbtide.lab.ledger.month import CLOSED_WITHIN, SPOT, CostShare, Ledger, LedgerError, Month
+from ebbtide.lab.ledger.month import (
+    CLOSED_WITHIN,
+    NO_POD,
+    NOT_RECORDED,
+    SPOT,
+    UNKNOWN_REQUESTS,
+    CostShare,
+    LabelShare,
+    Ledger,
+    LedgerError,
+    Month,
+)
 from ebbtide.lab.ledger.paid import Amount, Hourly, Paid, paid_of
 from ebbtide.lab.ledger.rates import basis_of, described, rates_of
-from ebbtide.lab.ledger.reading import RecordedMonth, Requests
+from ebbtide.lab.ledger.reading import VALUE, RecordedMonth, Requests
 from ebbtide.lab.simulator.strategies.plans import NODE_BOOT_S
 from ebbtide.settings.capacity.node_sets import with_node_sets
+from ebbtide.settings.declared import declared_pods
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.pods.kubernetes import own_namespace, started_by
 from ebbtide.text.counts import count
 
 IDLE = "idle"
-UNKNOWN_REQUESTS = "requests not recorded"
 
 
 def ledger_of(recording: RecordedMonth, settings: StackSettings, month: Month, now: datetime) -> Ledger:
@@ -34,12 +46,13 @@ def ledger_of(recording: RecordedMonth, settings: StackSettings, month: Month, n
         plan_usd=paid.plan_usd,
         gaps=paid.gaps,
         alternatives=(),
-        shares=tuple(_shares(paid.hourly, recording.requests)),
+        shares=tuple(_shares(paid.hourly, recording.requests, _namespaces(settings))),
         prices=described(settings),
         source=recording.source,
         notes=tuple(_notes(settings, paid, rates.spot_share)),
         basis=basis_of(settings),
         beyond_min_usd=_beyond_min_usd(settings, paid, recording.requests),
+        labels={label: tuple(_label_shares(paid.hourly, requests)) for label, requests in recording.labels.items()},
     )
     return replace(ledger, alternatives=alternatives_of(settings, ledger, paid.peaks, rates, recording))
 
@@ -109,16 +122,38 @@ def _beyond_min_usd(settings: StackSettings, paid: Paid, requests: Requests) -> 
     return usd
 
 
-def _shares(hourly: Hourly, requests: Requests) -> Iterator[CostShare]:
-    """Divide each group's hourly dollars among workloads by requests. Hours without recorded requests are one share."""
+def _shares(hourly: Hourly, requests: Requests, namespaces: Mapping[str, str]) -> Iterator[CostShare]:
+    for (group, category, workload), usd in _divided(hourly, requests, UNKNOWN_REQUESTS):
+        idle = not category and workload == IDLE
+        namespace = "" if idle else namespaces.get(workload, "")
+        yield CostShare(group=group, category=category, workload=workload, usd=usd, idle=idle, namespace=namespace)
+
+
+def _label_shares(hourly: Hourly, requests: Requests) -> Iterator[LabelShare]:
+    """Yield the dollars of each value in all groups together, the highest first."""
+    sums: defaultdict[tuple[str, str], float] = defaultdict(float)
+    for (_, category, value), usd in _divided(hourly, requests, NOT_RECORDED):
+        sums[category, NO_POD if (category, value) == ("", IDLE) else value] += usd
+    for (category, value), usd in sorted(sums.items(), key=lambda entry: -entry[1]):
+        yield LabelShare(value=value, usd=usd, pods=category == VALUE)
+
+
+def _divided(hourly: Hourly, requests: Requests, unknown: str) -> Sequence[tuple[tuple[str, str, str], float]]:
+    """Divide each group's hourly dollars by requests, the highest first; `unknown`: hours without any."""
     usd: defaultdict[tuple[str, str, str], float] = defaultdict(float)
     for (group, hour), amount in hourly.items():
         parts = {key: shares[hour] for key, shares in requests.items() if key[0] == group and hour in shares}
         requested = sum(parts.values())
-        parts[group, "", IDLE if parts else UNKNOWN_REQUESTS] = max(0.0, 1 - requested)
+        parts[group, "", IDLE if parts else unknown] = max(0.0, 1 - requested)
         for key, part in parts.items():
             usd[key] += amount.usd * part / max(1.0, requested)
-    for (group, category, workload), dollars in sorted(usd.items(), key=lambda entry: -entry[1]):
-        if dollars:
-            idle = not category and workload == IDLE
-            yield CostShare(group=group, category=category, workload=workload, usd=dollars, idle=idle)
+    return [(key, dollars) for key, dollars in sorted(usd.items(), key=lambda entry: -entry[1]) if dollars]
+
+
+def _namespaces(settings: StackSettings) -> Mapping[str, str]:
+    """Return the namespace of each workload of the stack, by the value of Ebbtide's label on its pods."""
+    starting = [name for name, workload in settings.workloads.items() if workload.starts_pods]
+    return {
+        **{pod.name: pod.namespace for pod in declared_pods(settings)},
+        **{started_by(name): own_namespace(name) for name in starting},
+    }

@@ -6,7 +6,7 @@ Units: US dollars before tax, node-hours, UTC instants; days are local dates of 
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -23,6 +23,10 @@ BEFORE = "fixed fleet before"
 LIST_PRICES = "list prices"
 NOISE = 0.02
 """Differences up to this share of the month are the noise of a replay. Source: docs/evidence/ledger.md."""
+OTHER_PODS, NO_POD = "other pods", "requested by no pod"
+UNKNOWN_REQUESTS, NOT_RECORDED = "requests not recorded", "not recorded"
+"""Shares of pods without Ebbtide's label, of no pod, and of hours without recorded requests or labels. No workload and
+no value of a label can have these names, which contain blanks."""
 _NAME = re.compile(r"(20[0-9]{2})-(0[1-9]|1[0-2])")
 
 
@@ -151,6 +155,16 @@ class CostShare:
     workload: str
     usd: float
     idle: bool = False
+    namespace: str = ""  # of a workload of the stack; ledgers of earlier releases have none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelShare:
+    """Dollars that pods with one value of a label caused by their requests. `pods`: False for what is no pod's."""
+
+    value: str
+    usd: float
+    pods: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +184,8 @@ class Ledger:
     notes: tuple[str, ...]
     basis: str = LIST_PRICES  # the prices of `paid`
     beyond_min_usd: float | None = None  # idle dollars of nodes above each group's min; None in months before it
+    labels: Mapping[str, tuple[LabelShare, ...]] = field(default_factory=dict[str, tuple[LabelShare, ...]])
+    """By label of the stack file's `costs.labels`; each has all recorded dollars of nodes without the plan."""
 
     @property
     def recorded_share(self) -> float:

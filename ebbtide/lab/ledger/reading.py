@@ -5,19 +5,21 @@ Prometheus' five-minute lookback adds nothing to a node's life. A day that Prome
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 
 from ebbtide.lab.ledger.lives import NodeKey, Sightings
-from ebbtide.lab.ledger.month import ON_DEMAND, SPOT, LedgerError, Month
+from ebbtide.lab.ledger.month import NOT_RECORDED, ON_DEMAND, OTHER_PODS, SPOT, LedgerError, Month
 from ebbtide.monitoring.client import Forgotten, Prometheus, Silent, UnknownAnswer
 from ebbtide.monitoring.history import Labels, Points, TimeRange, history
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.monitoring.rules import CUSTOMER, Metrics
 from ebbtide.text.durations import ONE_DAY
 
+VALUE = "value"
+"""In place of a category: the share is of pods with this value of a label."""
 PRICE_STEP = timedelta(minutes=10)
 _STEP = timedelta(minutes=1)
 _SLOW_STEP = WANTED_STEP = timedelta(minutes=5)
@@ -43,9 +45,17 @@ class RecordedMonth:
     most_wanted: Mapping[str, Mapping[float, float]] = field(default_factory=dict[str, Mapping[float, float]])
     """The most workers that the scaler wanted in the five minutes before each time, by pool. A gap has no value."""
     forgotten: str  # why Prometheus lacks the first days; "" if it keeps them
+    labels: Mapping[str, Requests] = field(default_factory=dict[str, Requests])
+    """The same shares by value of each label in `costs.labels`; keys: group, "value", value."""
 
 
-def read_month(prometheus: Prometheus, customer: str, month: Month, until: datetime | None = None) -> RecordedMonth:
+def read_month(
+    prometheus: Prometheus,
+    customer: str,
+    month: Month,
+    labels: Sequence[str] = (),
+    until: datetime | None = None,
+) -> RecordedMonth:
     """Return the month's recording, or its part before `until`.
 
     Raises `LedgerError` if Prometheus cannot be trusted or lacks the month.
@@ -64,6 +74,7 @@ def read_month(prometheus: Prometheus, customer: str, month: Month, until: datet
         most_nodes=reader.most_nodes(),
         most_wanted=reader.most_wanted(),
         forgotten=reader.forgotten,
+        labels={label: reader.labelled(label) for label in labels},
     )
 
 
@@ -141,31 +152,49 @@ class MonthReader:
         return changes
 
     def requests(self) -> Requests:
+        records = Recorded.REQUESTED_CPU, Recorded.REQUESTED_MEMORY, Recorded.REQUESTED_GPUS
+        requested = self._requested(records, ("category", "workload"))
+        return {(group, category, name or OTHER_PODS): shares for (group, category, name), shares in requested.items()}
+
+    def labelled(self, label: str) -> Requests:
+        """Read requests by value of a label of pods. An exporter without the label reports pods without a value."""
+        records = Recorded.LABELLED_CPU, Recorded.LABELLED_MEMORY, Recorded.LABELLED_GPUS
+        requested = self._requested(records, ("value",), label=label)
+        return {
+            (group, VALUE, value) if value else (group, "", NOT_RECORDED): shares
+            for (group, value), shares in requested.items()
+        }
+
+    def _requested(
+        self, records: tuple[Recorded, Recorded, Recorded], by: tuple[str, ...], **chosen: str
+    ) -> Mapping[Labels, Mapping[int, float]]:
         """Read the requested share of CPU and memory by hour, or of GPUs only in groups with GPUs."""
-        cpu = self._shares(Recorded.REQUESTED_CPU, Recorded.PAID_CPU)
-        memory = self._shares(Recorded.REQUESTED_MEMORY, Recorded.PAID_MEMORY)
-        gpus = self._shares(Recorded.REQUESTED_GPUS, Recorded.PAID_GPUS)
-        with_gpus = {group for group, _, _ in gpus}
-        shares: dict[tuple[str, str, str], dict[int, float]] = {}
+        paid = Recorded.PAID_CPU, Recorded.PAID_MEMORY, Recorded.PAID_GPUS
+        cpu, memory, gpus = (self._shares(*pair, by, **chosen) for pair in zip(records, paid, strict=True))
+        with_gpus = {group for group, *_ in gpus}
+        shares: dict[Labels, dict[int, float]] = {}
         for recorded, weight in ((cpu, 0.5), (memory, 0.5), (gpus, 1.0)):
-            for (group, category, workload), points in recorded.items():
-                if (group in with_gpus) != (recorded is gpus):
+            for key, points in recorded.items():
+                if (key[0] in with_gpus) != (recorded is gpus):
                     continue
-                by_hour = shares.setdefault((group, category, workload or "other pods"), {})
+                by_hour = shares.setdefault(key, {})
                 for at, value in points.items():
                     hour = round((at - self.month.begin) / _HOUR) - 1
                     by_hour[hour] = by_hour.get(hour, 0.0) + value * weight
         return shares
 
-    def _shares(self, requested: Recorded, paid: Recorded) -> Mapping[Labels, Points]:
+    def _shares(
+        self, requested: Recorded, paid: Recorded, by: tuple[str, ...], **chosen: str
+    ) -> Mapping[Labels, Points]:
         """Divide sums over the same evaluations, so that missing evaluations in an hour do not matter.
 
         Of replicas of Prometheus the one with most evaluations counts.
         """
-        customer = self.of.customer
-        asked = f"max by (customer, group, category, workload) (sum_over_time({requested.of(customer)}[1h]))"
+        customer, labels = self.of.customer, ("group", *by)
+        series = f"sum_over_time({requested.of(customer, **chosen)}[1h])"
+        asked = f"max by (customer, {', '.join(labels)}) ({series})"
         there = f"max by (customer, group) (sum_over_time({paid.of(customer)}[1h]))"
-        return self._read(f"{asked} / on (customer, group) group_left {there}", _HOUR, "group", "category", "workload")
+        return self._read(f"{asked} / on (customer, group) group_left {there}", _HOUR, *labels)
 
     @cached_property
     def _kept_from(self) -> datetime:

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
 
+from ebbtide.lab.ledger.allocation import placed_sheets, split_notes, split_sheets
 from ebbtide.lab.ledger.bill.bill import Bill, LeftOut
 from ebbtide.lab.ledger.bill.difference import Difference
 from ebbtide.lab.ledger.bill.lines import Part
-from ebbtide.lab.ledger.month import BEFORE, LIST_PRICES, SPOT, Gap, Ledger, NodeHours
+from ebbtide.lab.ledger.month import BEFORE, LIST_PRICES, SPOT, Gap, LabelShare, Ledger, NodeHours
 from ebbtide.text.counts import DASH, count, number_of, percent
 from ebbtide.text.durations import HOUR_S
 from ebbtide.text.money import cents, dollar_range, dollars
@@ -34,14 +35,15 @@ def view_of(
 ) -> LedgerView:
     """Return the view. `unchecked`: why the month's file was not compared with its commits."""
     sheets = {"paid": _paid(ledger), "saved": _instead(ledger, difference), "caused by": _caused(ledger)}
+    sheets |= {f"caused by {label}": _by_label(label, shares) for label, shares in ledger.labels.items()}
     assumptions = {
         **{entry.name: [*entry.assumptions, *filter(None, [entry.why])] for entry in ledger.alternatives},
         "month": [*gap_notes(ledger.gaps, ledger.high_usd), *ledger.notes, *filter(None, [unchecked])],
         "prices": [f"{kind}: {source}" for kind, source in ledger.prices.items()],
     }
     if bill is not None:
-        sheets["bill"] = bill_sheet(bill)
-        assumptions["bill"] = [*bill_notes(bill)]
+        sheets |= {"bill": bill_sheet(bill), **placed_sheets(bill), **split_sheets(bill, ledger.shares)}
+        assumptions["bill"] = [*bill_notes(bill), *split_notes(bill)]
     if difference is not None:
         sheets["bill and ledger"] = _difference(difference)
         assumptions["saved at the bill's rates"] = [*difference.assumptions]
@@ -212,6 +214,15 @@ def _caused(ledger: Ledger) -> Sheet:
         caption="Dollars of each group's nodes by the resources that pods requested. Idle: requested by no pod.",
         columns=[*_first("caused by"), *right("dollars", unit=DOLLARS), *right("share", "group", "category")],
         rows=rows,
+    )
+
+
+def _by_label(label: str, shares: Sequence[LabelShare]) -> Sheet:
+    total = sum(share.usd for share in shares)
+    return Sheet(
+        caption=f"Dollars of the nodes by the label {label} of the pods that requested them.",
+        columns=[*_first("value"), *right("dollars", unit=DOLLARS), *right("share")],
+        rows=[(share.value, share.usd, percent(share.usd / total)) for share in shares],
     )
 
 

@@ -5,7 +5,7 @@ resource by resource and in the middle of an update.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, TypeAlias, cast
 
 from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, Strict, TypeAdapter, WithJsonSchema, model_validator
@@ -13,10 +13,14 @@ from pydantic_core import CoreSchema, PydanticCustomError
 
 from ebbtide.prices import PricingAssumption
 from ebbtide.settings.file.problems import all_of, show, wanted
-from ebbtide.settings.sections.checked import Check, Settings
+from ebbtide.settings.sections.checked import Check, Settings, each_once, whole_list
+from ebbtide.settings.sections.existing import LABEL_NAME, LABEL_PREFIX
+from ebbtide.settings.sections.grammar import text as text_of
 from ebbtide.settings.sections.types import Count
+from ebbtide.vocabulary.exporter import MOST_LABEL_VALUES, OTHER_VALUES, metric_label
 from ebbtide.vocabulary.labels import PREFIX
 
+MOST_LABELS = 3
 MOST_TAGS = 39  # AWS allows 50; Ebbtide adds up to six, and EKS and Kubernetes' drivers add up to eight
 
 # Reserved prefixes and keys, with their owners. Case is ignored, as by IAM.
@@ -171,12 +175,46 @@ class FormerNodes(Settings):
         return cast("object", value) if complete else {"nodes": _NODES.validate_python(value)}
 
 
+def _few_and_distinct(labels: Sequence[object]) -> None:
+    if len(labels) > MOST_LABELS:
+        raise wanted(
+            "costs.labels-too-many",
+            f"at most {MOST_LABELS} labels: each adds series for each of its values",
+            found=f"{len(labels)} labels",
+            example="[team, project]",
+        )
+    first: dict[str, str] = {}
+    for label in labels:
+        if isinstance(label, str) and (twin := first.setdefault(metric_label(label), label)) != label:
+            expected = "labels that differ in letters or digits"
+            hint = f"in Prometheus both are {metric_label(label)}"
+            raise wanted("costs.labels-alike", expected, found=f"{show(label)} next to {show(twin)}", hint=hint)
+
+
+CostLabel: TypeAlias = Annotated[
+    str,
+    *text_of(f"^{LABEL_PREFIX}{LABEL_NAME}$", "costs.label", "the key of a label, as Kubernetes accepts it", "team"),
+]
+CostLabels: TypeAlias = Annotated[
+    tuple[CostLabel, ...],
+    Field(json_schema_extra={"maxItems": MOST_LABELS}),
+    each_once("label", "[team, project]"),
+    whole_list(_few_and_distinct),
+]
+
+
 class CostSettings(Settings):
     """Assumptions of estimates, limits, and tags for the bill."""
 
     checks: ClassVar[tuple[Check, ...]] = (Check(("plan", "ceiling"), _plan_within_ceiling),)
 
     tags: CostTags = Field(default={}, description="tags on every AWS resource", examples=["{ cost-center: acme }"])
+    labels: CostLabels = Field(
+        default=(),
+        description=f"labels of pods by whose values the ledger divides costs, at most {MOST_LABELS}; of each label "
+        f'{MOST_LABEL_VALUES} values are recorded, and pods with further ones count as "{OTHER_VALUES}"',
+        examples=["[team, project]"],
+    )
     pricing_assumption: PricingAssumption = Field(
         default=PricingAssumption.ON_DEMAND,
         description="assumed purchase of instance hours, for estimates; Ebbtide buys nothing",

@@ -29,8 +29,8 @@ ON_EXISTING = ("context", "clusterId", "nodeSelectors", "nodeShapes", "nodePools
 _MADE_BY_OTHERS: Mapping[str, str] = {
     "ebbtide:network": "its network exists too",
     "ebbtide:nodeGroups": "its nodes exist too; cluster.nodeSelectors and cluster.nodeShapes describe them",
-    "ebbtide:costs": "what its nodes cost is not known, and it has no AWS resources to tag",
 }
+_COSTS, _OF_COSTS = "ebbtide:costs", ("labels",)
 _NOT_HERE = "no such key, since the cluster exists"
 
 LABEL_PREFIX = r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?"
@@ -188,6 +188,11 @@ def misplaced(config: Mapping[str, object], *, cluster_keys: frozenset[str]) -> 
     for key, why in _MADE_BY_OTHERS.items():
         if key in config:
             yield _unwanted("key.not-on-existing-cluster", (key,), _NOT_HERE, why)
+    costs = config.get(_COSTS)
+    for key in map(str, cast("Mapping[object, object]", costs)) if isinstance(costs, Mapping) else ():
+        if key not in _OF_COSTS:
+            why = "what its nodes cost is not known, and it has no AWS resources to tag"
+            yield _unwanted("key.not-on-existing-cluster", (_COSTS, key), _NOT_HERE, why)
     if value_at(config, (REDIS, "keepOnDestroy")) is not None:
         yield _unwanted(
             "key.not-on-existing-cluster",

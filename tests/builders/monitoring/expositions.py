@@ -90,7 +90,7 @@ def of_an_idle_ray_cluster() -> str:
     return metrics([seen, {**raised, "floor": 4}], tally)
 
 
-def of_the_exporter() -> str:
+def of_the_exporter(cost_labels: tuple[str, ...] = ()) -> str:
     """Of one that sees a node, a pod and one that waits, an HPA, a closer that has just run, a workload that was left
     asleep, and then an eviction.
     """
@@ -117,6 +117,7 @@ def of_the_exporter() -> str:
         holidays_until=now.date() + timedelta(days=700),
         adopted=(AdoptedRule(name="hub", namespace="jupyter", selector=(LabelValues(key="app", values=("hub",)),)),),
         group_max=(GroupMax(group="flexible", nodes=8),),
+        cost_labels=cost_labels,
     )
     with tempfile.TemporaryDirectory() as folder:
         document = Path(folder) / "exporter.json"

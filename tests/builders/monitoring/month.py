@@ -79,6 +79,7 @@ class KnownMonth:
     max_nodes: Mapping[str, Steps] = field(default_factory=dict[str, Steps])
     scaler_stays: bool = False
     spot_factor: float = 1.0  # of the true spot price over the typical one
+    labelled_from: float | None = None  # hours from the begin at which pods' label `team` was first recorded
 
     @cached_property
     def begin(self) -> float:
@@ -330,6 +331,21 @@ class KnownMonth:
             )
             yield f"{Recorded.REQUESTED_CPU}{labels}", [(at, count * cores / 2) for at, count in nodes]
             yield f"{Recorded.REQUESTED_MEMORY}{labels}", [(at, count * 2.0 * cores * GIB) for at, count in nodes]
+            yield from self._labels(group, workload, cores, nodes)
+
+    def _labels(
+        self, group: str, workload: str, cores: int, nodes: Sequence[tuple[float, int]]
+    ) -> Iterator[tuple[str, list[tuple[float, float]]]]:
+        """Before `labelled_from` the stack file had no labels; in the hour after it, the exporter did not know them."""
+        if self.labelled_from is None:
+            return
+        first = self.begin + self.labelled_from * 3600
+        spans = {"": (first, first + 3600), f"team-of-{workload}": (first + 3600, self.end)}
+        for value, (since, until) in spans.items():
+            labels = f'{{group="{group}",label="team",value="{value}"}}'
+            there = [(at, count) for at, count in nodes if since <= at < until]
+            yield f"{Recorded.LABELLED_CPU}{labels}", [(at, count * cores / 2) for at, count in there]
+            yield f"{Recorded.LABELLED_MEMORY}{labels}", [(at, count * 2.0 * cores * GIB) for at, count in there]
 
 
 def _within(looks: Sequence[float], run: Run) -> Sequence[float]:

@@ -116,7 +116,7 @@ _MONTH = replaced(  # Prometheus recorded October, with two holes; its ledger is
 )
 
 
-def _poor_recording(_asking: object, customer: str, _month: object) -> RecordedMonth:
+def _poor_recording(_asking: object, customer: str, *_: object) -> RecordedMonth:
     """For `holes` most of the month is missing, for `bare` all but the nodes, for `none` everything."""
     if customer == "holes":
         return KnownMonth(month=_OCTOBER, scale=0.1, every=240, holes=((60, 700),)).recording()

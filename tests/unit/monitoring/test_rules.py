@@ -16,7 +16,9 @@ from controllers.scaler.workers.decision import Reason
 from ebbtide.monitoring.alerts import REFUSED, UNKNOWN, alerts
 from ebbtide.monitoring.documents import rule_groups, rules_document
 from ebbtide.monitoring.recorded import Recorded
+from ebbtide.monitoring.recordings import recordings
 from ebbtide.monitoring.rules import CUSTOMER, Alert, AlertSeverity, RecordingRule
+from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.costs import CostSettings
 from ebbtide.text.pages import titles
 from tests.builders.adoption import stack_with
@@ -94,7 +96,9 @@ def test_a_recording_keeps_the_labels_that_its_name_says(rule: RecordingRule) ->
 
 
 def test_each_name_that_pages_and_commands_ask_for_is_recorded_and_no_other() -> None:
-    assert RECORDED.keys() == {*Recorded}
+    of_labels = {rule.record for rule in recordings("acme", ["team"])}
+
+    assert RECORDED.keys() | of_labels == {*Recorded}
 
 
 def test_the_words_of_a_rule_are_those_of_the_controller() -> None:
@@ -449,12 +453,60 @@ def test_recordings_add_up(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.process
+@needs_promtool
+def test_recordings_of_labels_divide_what_pods_request_and_values_do_not_multiply(tmp_path: Path) -> None:
+    """A pod with both labels, one whose value is new, and one of an exporter that does not know the labels."""
+    stack = STACK.model_copy(update={"costs": CostSettings(labels=("team", "example.com/cost-center"))})
+    pod, both = 'customer="acme",namespace="w",pod="%s"', 'label_team="ml",label_example_com_cost_center="c1"'
+    inputs = {
+        'ebbtide_node_info{customer="acme",node="n1",group="flexible"}': "1x30",
+        **{f"ebbtide_pod_requested_cpu_cores{{{pod % name}}}": "2x30" for name in ("a", "b", "c")},
+        f'ebbtide_pod_info{{{pod % "a"},node="n1",{both}}}': "1x30",
+        f'ebbtide_pod_info{{{pod % "b"},node="n1",{both}}}': "1x16",
+        f'ebbtide_pod_info{{{pod % "b"},node="n1",label_team="web",label_example_com_cost_center="c1"}}': "_x17 1x30",
+        f'ebbtide_pod_info{{{pod % "c"},node="n1"}}': "1x30",
+    }
+    record = Recorded.LABELLED_CPU.value
+    expected = {
+        'label="team",value="ml"': 2,
+        'label="team",value="web"': 2,
+        'label="team"': 2,
+        'label="example.com/cost-center",value="c1"': 4,
+        'label="example.com/cost-center"': 2,
+    }
+    promtool(
+        tmp_path,
+        [
+            {
+                "interval": "1m",
+                "input_series": [{"series": name, "values": values} for name, values in inputs.items()],
+                "promql_expr_test": [
+                    {
+                        "expr": record,
+                        "eval_time": "20m",
+                        "exp_samples": [
+                            {"labels": f'{record}{{customer="acme",group="flexible",{labels}}}', "value": value}
+                            for labels, value in expected.items()
+                        ],
+                    }
+                ],
+            }
+        ],
+        stack=stack,
+    )
+
+
 def promtool(
-    folder: Path, tests: Sequence[Mapping[str, Any]], evaluated: str = "1m", only: Alert | None = None
+    folder: Path,
+    tests: Sequence[Mapping[str, Any]],
+    evaluated: str = "1m",
+    only: Alert | None = None,
+    stack: StackSettings = STACK,
 ) -> None:
     """JSON is YAML enough for it. All rules take seconds: `only` plays one alert, and the recordings that it asks."""
     assert PROMTOOL is not None
-    rules = rules_document(STACK)
+    rules = rules_document(stack)
     if only is not None:
         rules = {"groups": [*_asked_by(only, rules["groups"])]}
     (folder / "rules.json").write_text(json.dumps(rules), encoding="utf-8")

@@ -49,6 +49,10 @@ def test_a_section_that_would_do_nothing_is_refused_once(line: str, words: tuple
     assert problem_of(onprem(more=line), tmp_path).tells(*words)
 
 
+def test_labels_divide_the_costs_of_an_existing_cluster_too(tmp_path: Path) -> None:
+    assert loaded(onprem(more="ebbtide:costs: { labels: [team] }"), tmp_path).costs.labels == ("team",)
+
+
 @pytest.mark.parametrize("key", ['version: "1.35"', "zones: [a, b]", "zones: [a]", "version: 1.30"])
 def test_a_key_for_whoever_makes_the_cluster_is_refused_once(key: str, tmp_path: Path) -> None:
     problem = problem_of(onprem(key), tmp_path)

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from ebbtide.lab.ledger.bill.lines import BilledAmounts, Charge, Part, Pricing
+from ebbtide.lab.ledger.bill.split import PodShare
 from ebbtide.lab.ledger.month import Month
 
 
@@ -19,6 +20,8 @@ class BillKey:
     group: str  # "" for all but nodes of a group of the stack
     instance_type: str
     capacity_type: str
+    namespace: str  # of a volume or a load balancer; "" if no tag names it
+    workload: str  # the Service of a load balancer; "" if no tag names it
     unit: str
     correction: bool  # of an earlier billing period
 
@@ -38,7 +41,9 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """Sums of the rows in effective dollars. Its only text of the report is types of rows and currencies."""
+    """Sums of the rows in effective dollars. Its only text of the report is types of rows, currencies and names of
+    namespaces, workloads and Services.
+    """
 
     month: Month
     lines: Annotated[Mapping[BillKey, BilledAmounts], Field(exclude=True)]
@@ -56,6 +61,8 @@ class Bill:
     shared_capacity_usd: float  # of unused capacity reservations without a tag of any customer, as in `shared_usd`
     coverage: float | None  # share of this stack's nodes that commitments cover, at public prices, spot excluded
     accounts: int  # with rows of this stack
+    pods: tuple[PodShare, ...] = ()  # AWS' split cost allocation; a part of the nodes' lines
+    unplaced_pods: bool = False  # rows of pods exist, but the stack's cluster has no name to find its own by
 
     @property
     def amortised_usd(self) -> float:

@@ -63,7 +63,8 @@ def focus_rows(bill: Bill, ledger: Ledger) -> Iterator[Mapping[str, str | None]]
                 "x_NodeGroup": key.group or None,
                 "x_InstanceType": key.instance_type or None,
                 "x_CapacityType": key.capacity_type or None,
-                "x_Workload": share.workload if share and not share.idle else None,
+                "x_Namespace": (key.namespace or share.namespace if share else key.namespace) or None,
+                "x_Workload": (key.workload or None) if share is None or share.idle else share.workload,
                 "x_WorkloadCategory": (share.category or None) if share else None,
                 "x_Idle": None if share is None else str(share.idle).lower(),
             }

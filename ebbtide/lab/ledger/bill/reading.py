@@ -25,8 +25,10 @@ from ebbtide.lab.ledger.bill.lines import (
     is_spot,
     part_of,
 )
+from ebbtide.lab.ledger.bill.owners import Owner, owner_of, owner_of_pod
 from ebbtide.lab.ledger.bill.place import Place, StackCluster, cluster_of, place_of
 from ebbtide.lab.ledger.bill.report import BadRow, Faults, LineItem, Uncharged, Where, read_rows
+from ebbtide.lab.ledger.bill.split import PodDollars, PodShare, is_split, split_dollars
 from ebbtide.lab.ledger.month import ON_DEMAND, SPOT, LedgerError, Month
 from ebbtide.settings.capacity.node_sets import with_node_sets
 from ebbtide.settings.model import StackSettings
@@ -77,6 +79,7 @@ class _Reader:
     files: dict[int, str] = field(default_factory=dict[int, str])  # names by number
     places: dict[Place, _Rows] = field(default_factory=dict[Place, _Rows])  # of this customer
     others: _Rows = field(default_factory=_Rows)  # of other customers, and of none
+    pods: dict[Place, dict[Owner, PodDollars]] = field(default_factory=dict[Place, dict[Owner, PodDollars]])
     deliveries: Deliveries = field(default_factory=Deliveries)
     accounts: set[str] = field(default_factory=set[str])  # with a row that names the cluster
     shared_usd: dict[Charge, float] = field(default_factory=lambda: dict.fromkeys(Charge, 0.0))
@@ -105,15 +108,45 @@ class _Reader:
         if self.cluster.is_named(place):
             self.accounts.add(place.account)
             place = replace(place, cluster="")  # most rows of the cluster lack its name
-        rows = self.places.setdefault(place, _Rows()) if customer == self.customer else self.others
+        split, pod = is_split(row), self._pod(row, tags, place)
+        own = customer == self.customer and not split
+        rows = self.places.setdefault(place, _Rows()) if own else self.others
         try:
-            self._add(row, tags, rows, where.file)
+            if not split:
+                self._add(row, tags, rows, pod, where.file)
+            elif pod is not None:
+                self._add_share(row, pod, where.file)
         except BadRow as fault:
             if customer in ("", self.customer) or _is_of_all(row):
                 rows.faults.note(str(where), str(fault))
 
-    def _add(self, row: LineItem, tags: Mapping[str, str], rows: _Rows, file: int) -> None:
-        """Raises `BadRow`."""
+    def _pod(self, row: LineItem, tags: Mapping[str, str], place: Place) -> PodDollars | None:
+        """Return the dollars of the row's pod; None for rows without a pod, of other clusters or of other hours."""
+        owner = owner_of_pod(row, tags)
+        if owner is None or self.cluster.excludes(place) or not self._is_inside(row):
+            return None
+        return self.pods.setdefault(place, {}).setdefault(owner, PodDollars())
+
+    def _is_inside(self, row: LineItem) -> bool:
+        return self.month.begin <= row.line_item_usage_start_date < self.month.end
+
+    def _add_share(self, row: LineItem, pod: PodDollars, file: int) -> None:
+        """Add AWS' share of a node for a pod, which is no charge. Raises `BadRow`."""
+        try:
+            charges_of(row)
+        except Uncharged as fault:
+            self.others.left_out.setdefault(fault.what, LeftOut(fault.currency)).add(LeftOut(fault.currency, 1))
+            return
+        share = split_dollars(row)
+        sighting, first = self.deliveries.sighting(row, (repr(share),), file)
+        if sighting is Sighting.NEW:
+            pod.add(share)
+        elif sighting is Sighting.CHANGED:
+            self.others.repeated.changed += 1
+            self.others.repeated.files |= {first, file}
+
+    def _add(self, row: LineItem, tags: Mapping[str, str], rows: _Rows, pod: PodDollars | None, file: int) -> None:
+        """Add a charge. `pod`: of a pod on Fargate. Raises `BadRow`."""
         customer, group = tags.get(_CUSTOMER, ""), tags.get(_GROUP, "")
         fault, charges = None, ()
         try:
@@ -138,8 +171,10 @@ class _Reader:
                 raise fault
             return
         self._add_plans(row, charges)
+        if pod is not None:
+            pod.fargate_usd += sum(amounts.effective for _, _, amounts in charges)
         if customer == self.customer:
-            self._own(row, group, charges, rows)
+            self._own(row, tags, charges, rows)
             # Credits, refunds, discounts, taxes and negations repeat the hours of the usage that they are for.
             is_usage = any(charge is Charge.USAGE for charge, _, _ in charges)
             if is_usage and (full := self.deliveries.overfull(row, file)) is not None:
@@ -158,21 +193,24 @@ class _Reader:
         elif row.line_item_line_item_type == "RIFee":
             self.unused_reservation_usd += sum(amounts.effective for _, _, amounts in charges)
 
-    def _own(self, row: LineItem, group: str, charges: Sequence[Charged], rows: _Rows) -> None:
-        part = part_of(row)
+    def _own(self, row: LineItem, tags: Mapping[str, str], charges: Sequence[Charged], rows: _Rows) -> None:
+        part, group = part_of(row), tags.get(_GROUP, "")
+        owner = owner_of(part, tags)
         is_node = part is Part.NODES
         begin, quantity = row.line_item_usage_start_date, row.first("line_item_usage_amount")
         for charge, pricing, amounts in charges:
             if is_node and charge is Charge.USAGE:
                 _check_node(row)
             key = BillKey(
-                outside=not self.month.begin <= begin < self.month.end,
+                outside=not self._is_inside(row),
                 part=part,
                 charge=charge,
                 pricing=pricing,
                 group=group if is_node and group in self.groups else "",
                 instance_type=instance_type_of(row) if is_node else "",
                 capacity_type=(SPOT if is_spot(row) else ON_DEMAND) if is_node else "",
+                namespace=owner.namespace,
+                workload=owner.workload,
                 unit=_UNITS.get(row.pricing_unit, "Hours" if is_node else "Units"),
                 correction=charge is Charge.REFUND and begin < row.bill_billing_period_start_date,
             )
@@ -216,7 +254,23 @@ class _Reader:
             shared_capacity_usd=self.shared_capacity_usd,
             coverage=listed[Pricing.COMMITTED] / coverable if coverable else None,
             accounts=len({place.account for place in own}),
+            pods=tuple(
+                PodShare(namespace=owner.namespace, workload=owner.workload, dollars=dollars)
+                for owner, dollars in sorted(self._pods_of(cluster, own).items())
+            ),
+            unplaced_pods=bool(self.pods) and not _name_of(cluster, own),
         )
+
+    def _pods_of(self, cluster: StackCluster, own: Iterable[Place]) -> Mapping[Owner, PodDollars]:
+        """Return AWS' dollars of the cluster's pods; empty if neither the stack file nor its rows name the cluster."""
+        own = [*own]
+        name, there = _name_of(cluster, own), {(place.region, place.account) for place in own}
+        together: dict[Owner, PodDollars] = {}
+        for place, pods in self.pods.items():
+            if name and (place.cluster or cluster.name) == name and (place.region, place.account) in there:
+                for owner, dollars in pods.items():
+                    together.setdefault(owner, PodDollars()).add(dollars)
+        return together
 
     def _sorted(self, cluster: StackCluster) -> tuple[Mapping[Place, _Rows], ...]:
         """Return the rows of the cluster, those of other clusters, and those that may belong to either."""
@@ -225,6 +279,11 @@ class _Reader:
         rest = {place: rows for place, rows in self.places.items() if place not in elsewhere}
         unplaced = {place: rows for place, rows in rest.items() if not place.region and place.account in shared}
         return {place: rows for place, rows in rest.items() if place not in unplaced}, elsewhere, unplaced
+
+
+def _name_of(cluster: StackCluster, own: Iterable[Place]) -> str:
+    """Return the cluster's name in the stack file, or else in its rows; "" if there is none."""
+    return cluster.name or next((place.cluster for place in own if place.cluster), "")
 
 
 def _is_of_all(row: LineItem) -> bool:

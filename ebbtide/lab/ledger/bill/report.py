@@ -87,12 +87,27 @@ class LineItem(BaseModel):
     savings_plan_savings_plan_effective_cost: Number = None
     savings_plan_total_commitment_to_date: Number = None
     savings_plan_used_commitment: Number = None
+    split_line_item_net_split_cost: Number = None
+    split_line_item_net_unused_cost: Number = None
+    split_line_item_parent_resource_id: str = ""
+    split_line_item_public_on_demand_split_cost: Number = None
+    split_line_item_public_on_demand_unused_cost: Number = None
+    split_line_item_split_cost: Number = None
+    split_line_item_unused_cost: Number = None
 
     def first(self, *columns: str) -> float:
         """Return the first value among these columns; 0 if all are empty. Raises `BadRow` if none of them exists."""
         if not self.model_fields_set.intersection(columns):
             raise BadRow(f"no column {columns[-1]}, which rows of this type need: wanted it in the export")
         return next((value for column in columns if (value := getattr(self, column)) is not None), 0.0)
+
+
+_KUBERNETES_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
+
+
+def kubernetes_name(text: str) -> str:
+    """Return a name of a namespace, workload or Service; "" for other text and for identifiers of AWS."""
+    return text if _KUBERNETES_NAME.fullmatch(text) and not _IDENTIFIER.search(text) else ""
 
 
 @dataclass(frozen=True, slots=True)

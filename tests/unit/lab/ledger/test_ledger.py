@@ -43,6 +43,7 @@ def test_every_recorded_dollar_has_a_cause(whole: Ledger) -> None:
     assert by_cause["flexible", "train"] == pytest.approx(by_cause["flexible", "idle"])
     assert by_cause["spot", "requests not recorded"] > 0
     assert {share.workload for share in whole.shares if share.idle} == {"idle"}
+    assert {share.namespace for share in whole.shares if share.workload == "train"} == {"ebbtide-workers"}
 
 
 def test_the_fleet_before_costs_the_prices_that_the_month_has(whole: Ledger) -> None:

@@ -29,13 +29,13 @@ HOLES = [(60, 93.4), (300, 300.5)]
 WHOLE, TORN = KnownMonth(month=LAST), KnownMonth(month=LAST, seed=2, holes=HOLES)
 
 
-def ledger(folder: Path, *words: str) -> Result:
-    return called(folder, ["ledger"], *words)
+def ledger(folder: Path, *words: str, text: str = "") -> Result:
+    return called(folder, ["ledger"], *words, text=text)
 
 
-def called(folder: Path, command: list[str], *words: str) -> Result:
+def called(folder: Path, command: list[str], *words: str, text: str = "") -> Result:
     file = folder / "Pulumi.acme.yaml"
-    file.write_text(stack())
+    file.write_text(text or stack())
     return CliRunner(env={"COLUMNS": "200"}).invoke(app, [*command, str(file), *words])
 
 
@@ -116,7 +116,7 @@ def test_the_max_and_the_demand_of_gaps_are_read(tmp_path: Path) -> None:
 def test_a_month_is_read_until_an_instant(whole: str) -> None:
     until = LAST.begin + timedelta(days=12, hours=7)
 
-    recording = read_month(connected(whole), "acme", LAST, until)
+    recording = read_month(connected(whole), "acme", LAST, until=until)
 
     assert until.timestamp() - 120 < max(recording.sightings.looks) <= until.timestamp() + 300
     settings = stack_of_text(stack(), stack="acme", file="Pulumi.acme.yaml")
@@ -163,6 +163,23 @@ def test_no_month_is_refused_for_what_real_months_have(tmp_path: Path) -> None:
     assert found["recorded_usd"] == pytest.approx(known.usd(), rel=0.001)
     caused = {share["workload"]: share["usd"] for share in found["shares"] if share["group"] == "fixed"}
     assert caused["hub"] == pytest.approx(caused["idle"], rel=0.01)
+
+
+@pytest.mark.timeout(240)
+def test_labels_of_pods_divide_the_recorded_dollars_and_before_them_nothing_is_guessed(tmp_path: Path) -> None:
+    known = KnownMonth(month=LAST, scale=0.1, replicas=2, labelled_from=300.0)
+    with served(known, tmp_path) as url:
+        text = stack(costs="labels: [team, absent]")
+        found = document(ledger(tmp_path, "--prometheus", url, "--json", "-", text=text))
+
+    usd = {share["value"]: share["usd"] for share in found["labels"]["team"]}
+    caused = {share["workload"]: share["usd"] for share in found["shares"] if not share["idle"]}
+    later = 1 - 301 / known.month.hours
+    assert usd["team-of-hub"] == pytest.approx(caused["hub"] * later, rel=0.1)
+    assert set(usd) == {"team-of-hub", "team-of-train", "requested by no pod", "not recorded"}
+    assert sum(usd.values()) == pytest.approx(found["recorded_usd"])
+    (absent,) = found["labels"]["absent"]
+    assert (absent["value"], absent["usd"]) == ("not recorded", pytest.approx(found["recorded_usd"]))
 
 
 @pytest.mark.timeout(240)

@@ -1,0 +1,56 @@
+"""AWS' split cost allocation: each hour's cost of a node, divided among the pods that ran on it. Pure.
+
+A pod has a row for each hour and kind of resource. Its split cost is the share of the node's amortised cost by the
+larger of request and use; the cost of what no pod requested or used is divided in the same proportion as its unused
+cost. Both are parts of the node's rows, which the report has too: rows of pods are never added to a bill. Pods on
+Fargate have no node, so their rows are charges.
+Source: AWS Data Exports User Guide, "Split line item columns" and "Understanding split cost allocation data".
+"""
+
+from dataclasses import dataclass
+
+from ebbtide.lab.ledger.bill.report import LineItem
+
+_ON_A_NODE = "EKSPod-EC2"
+
+
+@dataclass(slots=True, kw_only=True)
+class PodDollars:
+    """US dollars of a workload's pods: amortised, and net of discounts if the report has net costs."""
+
+    usd: float = 0.0  # by the larger of request and use
+    listed_usd: float = 0.0  # the same share at public on-demand prices
+    unused_usd: float = 0.0  # share of what no pod requested or used
+    unused_listed_usd: float = 0.0
+    fargate_usd: float = 0.0  # charges of pods that run on no node
+
+    def add(self, other: "PodDollars") -> None:
+        self.usd += other.usd
+        self.listed_usd += other.listed_usd
+        self.unused_usd += other.unused_usd
+        self.unused_listed_usd += other.unused_listed_usd
+        self.fargate_usd += other.fargate_usd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodShare:
+    """AWS' dollars of the pods of a namespace and workload, within the ledger's month."""
+
+    namespace: str
+    workload: str  # "" if no tag names it
+    dollars: PodDollars
+
+
+def is_split(row: LineItem) -> bool:
+    """Return True for a part of a node's cost, which the node's own rows have already."""
+    return bool(row.split_line_item_parent_resource_id) or row.line_item_operation == _ON_A_NODE
+
+
+def split_dollars(row: LineItem) -> PodDollars:
+    """Return the dollars of a pod's row. Raises `BadRow` if the report lacks a column that it needs."""
+    return PodDollars(
+        usd=row.first("split_line_item_net_split_cost", "split_line_item_split_cost"),
+        listed_usd=row.first("split_line_item_public_on_demand_split_cost", "split_line_item_split_cost"),
+        unused_usd=row.first("split_line_item_net_unused_cost", "split_line_item_unused_cost"),
+        unused_listed_usd=row.first("split_line_item_public_on_demand_unused_cost", "split_line_item_unused_cost"),
+    )
