@@ -7,16 +7,23 @@ samples may lack its labels: without an instance type they have the labels of it
 """
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, groupby, pairwise
+from itertools import groupby, pairwise
 from operator import attrgetter, itemgetter
+from typing import NamedTuple
 
 from ebbtide.vocabulary.clocks import MAX_CLOCK_SKEW
 
 SILENCE_S = 300.0
 """Prometheus' own limit: after five minutes without a sample a series has ended."""
 Span = tuple[float, float]
+
+
+class NodeType(NamedTuple):
+    instance_type: str  # "" for a node without one, whose group states a price
+    capacity_type: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +124,25 @@ def clipped(lives: Iterable[Life], month: Span) -> tuple[Life, ...]:
     return tuple(life for life in inside if life.begin < life.end)
 
 
-def most_at_once(lives: Iterable[Life]) -> Mapping[str, int]:
-    """Return the highest number of nodes at one time, by group. An end comes before a begin of the same instant."""
-    changes: dict[str, list[tuple[float, int]]] = {}
+def most_at_once(lives: Iterable[Life]) -> Mapping[str, Counter[NodeType]]:
+    """Return the nodes of the instant with the highest number, by group: the first such instant.
+
+    An end comes before a begin of the same instant.
+    """
+    changes: dict[str, list[tuple[float, int, NodeType]]] = {}
     for life in lives:
-        changes.setdefault(life.key.group, []).extend([(life.begin, 1), (life.end, -1)])
-    return {group: max(accumulate(step for _, step in sorted(steps))) for group, steps in changes.items()}
+        kind = NodeType(life.key.instance_type, life.key.capacity_type)
+        changes.setdefault(life.key.group, []).extend([(life.begin, 1, kind), (life.end, -1, kind)])
+    return {group: _most(sorted(steps)) for group, steps in changes.items()}
+
+
+def _most(steps: Iterable[tuple[float, int, NodeType]]) -> Counter[NodeType]:
+    there: Counter[NodeType] = Counter()
+    most: Counter[NodeType] = Counter()
+    number = 0
+    for _, step, kind in steps:
+        there[kind] += step
+        number += step
+        if number > most.total():
+            most = +there
+    return most

@@ -5,7 +5,7 @@ Units: US dollars before tax, node-hours, UTC instants; days are local dates of 
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -18,6 +18,11 @@ CLOSED_WITHIN = timedelta(days=10)
 """Time after a month's end in which to close it. Prometheus keeps 45 days: a later reading may lack the first days."""
 SPOT, ON_DEMAND = "spot", "on-demand"
 """Capacity types of nodes, and of rows of a bill."""
+BEFORE = "fixed fleet before"
+"""The alternative of `costs.before`: the only fleet that a headline compares with, since it existed."""
+LIST_PRICES = "list prices"
+NOISE = 0.02
+"""Differences up to this share of the month are the noise of a replay. Source: docs/evidence/ledger.md."""
 _NAME = re.compile(r"(20[0-9]{2})-(0[1-9]|1[0-2])")
 
 
@@ -90,6 +95,8 @@ class NodeHours:
     usd: float = 0.0  # without boots
     boots: int = 0
     boot_usd: float = 0.0  # estimated: from launch until the node joined
+    less_usd: float = 0.0  # by which spot nodes may have been cheaper than `usd`, their typical price
+    more_usd: float = 0.0  # or more expensive
 
     @property
     def is_priced(self) -> bool:
@@ -112,6 +119,7 @@ class Alternative:
     """Dollars of the same month with another fleet, from `low_usd` to `high_usd`; None: not enough data, see `why`.
 
     `paired`: it differs from the month only in recorded hours; in gaps it costs at least as much as the month.
+    `spot_usd`: the part of the bounds that spot nodes cost; of a paired one, the part of the difference.
     """
 
     name: str
@@ -120,6 +128,7 @@ class Alternative:
     assumptions: tuple[str, ...]
     why: str = ""
     paired: bool = False
+    spot_usd: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +157,8 @@ class Ledger:
     prices: Mapping[str, str]  # source and date of each kind of price
     source: str
     notes: tuple[str, ...]
+    basis: str = LIST_PRICES  # the prices of `paid`
+    beyond_min_usd: float | None = None  # idle dollars of nodes above each group's min; None in months before it
 
     @property
     def recorded_share(self) -> float:
@@ -169,29 +180,44 @@ class Ledger:
     @property
     def low_usd(self) -> float:
         """Lower bound of the nodes' cost, including the estimate for boots."""
-        return self.recorded_usd + self.boot_usd + sum(gap.low_usd for gap in self.gaps)
+        unsure = sum(gap.low_usd for gap in self.gaps) - sum(row.less_usd for row in self.paid)
+        return self.recorded_usd + self.boot_usd + unsure
 
     @computed_field
     @property
     def high_usd(self) -> float:
-        return self.recorded_usd + self.boot_usd + sum(gap.high_usd for gap in self.gaps)
+        unsure = sum(gap.high_usd for gap in self.gaps) + sum(row.more_usd for row in self.paid)
+        return self.recorded_usd + self.boot_usd + unsure
 
     @computed_field
     @property
     def idle_usd(self) -> float:
-        """Dollars of nodes that no pod requested: the most that fewer or smaller nodes could save."""
+        """Dollars of nodes that no pod requested."""
         return sum(share.usd for share in self.shares if share.idle)
+
+    @computed_field
+    @property
+    def could_save_usd(self) -> float:
+        """The most that fewer nodes could have saved: idle dollars without those of each group's `min` nodes."""
+        return self.idle_usd if self.beyond_min_usd is None else self.beyond_min_usd
 
     @computed_field
     @property
     def saved(self) -> Mapping[str, tuple[float, float] | None]:
         """Bounds of the saving, by alternative; negative if the alternative is cheaper."""
-        return {
-            entry.name: None
-            if entry.low_usd is None or entry.high_usd is None
-            else (entry.low_usd - (self.low_usd if entry.paired else self.high_usd), entry.high_usd - self.low_usd)
-            for entry in self.alternatives
-        }
+        return {entry.name: self._saved(entry) for entry in self.alternatives}
+
+    def _saved(self, entry: Alternative) -> tuple[float, float] | None:
+        if entry.low_usd is None or entry.high_usd is None:
+            return None
+        if not entry.paired:
+            return entry.low_usd - self.high_usd, entry.high_usd - self.low_usd
+        gaps_usd = sum(gap.high_usd - gap.low_usd for gap in self.gaps)
+        return entry.low_usd - self.low_usd, entry.high_usd - self.high_usd + gaps_usd
+
+    def measurable(self, saved: Sequence[float]) -> bool:
+        """Return False if a saving is within the noise of the model: it may be none."""
+        return max(map(abs, saved)) >= NOISE * (self.low_usd + self.high_usd) / 2
 
 
 def plain(value: object) -> dict[str, Any]:

@@ -14,7 +14,17 @@ from itertools import chain, pairwise
 from math import inf
 from typing import TypeAlias
 
-from ebbtide.lab.ledger.lives import Life, NodeKey, Span, clipped, gaps_between, lives_of, most_at_once, overlap
+from ebbtide.lab.ledger.lives import (
+    Life,
+    NodeKey,
+    NodeType,
+    Span,
+    clipped,
+    gaps_between,
+    lives_of,
+    most_at_once,
+    overlap,
+)
 from ebbtide.lab.ledger.month import SPOT, Gap, Month, NodeHours
 from ebbtide.lab.ledger.rates import Rates, plan_share
 from ebbtide.lab.ledger.reading import PRICE_STEP, RecordedMonth
@@ -43,7 +53,7 @@ class Paid:
     plan_usd: float
     gaps: tuple[Gap, ...]
     recorded: Mapping[int, float]  # recorded share of each hour of the month
-    peaks: Mapping[str, int]  # nodes at once, by group
+    peaks: Mapping[str, Mapping[NodeType, int]]  # nodes of the instant with the highest number, by group
     by_type: Mapping[tuple[str, int], float]  # node-hours by `group/type` and hour of the month
 
 
@@ -70,23 +80,28 @@ def paid_of(settings: StackSettings, month: Month, recording: RecordedMonth, rat
         for begin, end in _cut(life, gaps, first, rates.changes(key.instance_type)):
             hours, hour = (end - begin) / HOUR_S, int((begin - first) // HOUR_S)
             by_type[f"{key.group}/{key.instance_type}", hour] += hours
-            for amount in (row_of(key, begin), hourly[key.group, hour]):
+            row, usd = row_of(key, begin), rates.usd(key, begin)
+            least, most = rates.usd_bounds(key, begin)
+            row.less_usd += (usd - least) * hours
+            row.more_usd += (most - usd) * hours
+            for amount in (row, hourly[key.group, hour]):
                 amount.hours += hours
-                amount.usd += rates.usd(key, begin) * hours
+                amount.usd += usd * hours
         if life.created == life.begin:
             row = row_of(key, life.begin)
             row.boots += 1
             row.boot_usd += rates.usd(key, life.begin) * NODE_BOOT_S / HOUR_S
     hours = [(first + hour * HOUR_S, first + (hour + 1) * HOUR_S) for hour in range(round(month.hours))]
     recorded = {hour: 1 - sum(overlap(gap, span) for gap in gaps) / HOUR_S for hour, span in enumerate(hours)}
-    peaks = most_at_once(lives)
+    most = most_at_once(lives)
+    peaks = {group: nodes.total() for group, nodes in most.items()}
     return Paid(
         rows=tuple(rows[place] for place in sorted(rows)),
         hourly=hourly,
         plan_usd=_plan_usd(settings, hourly, recorded, rates, first),
         gaps=tuple(_bounded(settings, gap, lives, rates, peaks, recording.forgotten) for gap in gaps),
         recorded=recorded,
-        peaks=peaks,
+        peaks=most,
         by_type=by_type,
     )
 
@@ -134,7 +149,7 @@ def _bounded(
     for life in lives:
         key = life.key
         hours = overlap((life.begin, life.end), gap) / HOUR_S
-        prices = [rates.usd(key, at) for at in priced]  # the time of a price change in between is unknown
+        prices = [usd for at in priced for usd in rates.usd_bounds(key, at)]  # a price may change in between
         on_plan = key.group in shapes and key.capacity_type != SPOT
         low += hours * min(prices) * (plan_share(settings, key.group, plan) if on_plan else 1.0)
         high += hours * max(prices)

@@ -6,7 +6,9 @@ No fault is reported twice: a rule runs only if the sections that it names are v
 from collections.abc import Iterator
 from datetime import timedelta
 
+from ebbtide.prices import PricingAssumption, has_rate, instance_type_names, nearest_type, priced_regions
 from ebbtide.provisioning_labels import NodeKind
+from ebbtide.settings.capacity.node_sets import with_node_sets
 from ebbtide.settings.capacity.placement import home_kind
 from ebbtide.settings.checks import (
     accounts,
@@ -227,6 +229,30 @@ def _costs_name_groups(parsed: ParsedSections) -> Iterator[Finding]:
                 yield unknown_name((COSTS, key, name), "one of the node groups", name, parsed.names(GROUPS))
 
 
+def _former_nodes_have_a_price(parsed: ParsedSections) -> Iterator[Finding]:
+    """A type may have another size or processor than the group: this may be why the fleet was replaced."""
+    groups, region = with_node_sets(parsed.stack).node_groups, parsed.stack.stated_region
+    for name, former in parsed.stack.costs.before.items():
+        kind = former.instance_type
+        if not kind or (name in groups and groups[name].type_like(kind) is not None):
+            continue
+        if kind not in instance_type_names():
+            near = nearest_type(kind)
+            known, hint = "that the price tables know", f"did you mean {near}?" if near else ""
+        elif region in priced_regions() and not has_rate(region, kind, PricingAssumption.ON_DEMAND):
+            known, hint = f"with a price in {region}", f"from AWS: ebbtide prices update --region {region}"
+        else:
+            continue
+        yield Finding(
+            code="costs.before-type",
+            at=(COSTS, "before", name, "instanceType"),
+            wanted=f"an instance type {known}",
+            found=repr(kind),
+            example="m7i.2xlarge",
+            hint=hint,
+        )
+
+
 def _pods_name_nodes_of_an_existing_cluster(parsed: ParsedSections) -> Iterator[Finding]:
     for placed in parsed.pods:
         if placed.at[0] in WORKER_WORDS:
@@ -330,6 +356,7 @@ RULES: tuple[CheckRule, ...] = (
     CheckRule((HOURS,), _overnight_work_has_its_pool),
     CheckRule((HOURS, WORKERS, ADOPTED), _overnight_work_is_within_max),
     CheckRule((COSTS, CLUSTER), _costs_name_groups, on=ClusterKind.EKS),
+    CheckRule((COSTS, CLUSTER, GROUPS, REGION), _former_nodes_have_a_price),
     CheckRule((REDIS, CLUSTER, REDIS_PASSWORD), _elasticache_is_possible),
     CheckRule((CLUSTER,), _pods_name_nodes_of_an_existing_cluster, on=ClusterKind.EXISTING),
     CheckRule((CLUSTER, SERVICES), _spot_variants_name_nodes_of_an_existing_cluster, on=ClusterKind.EXISTING),

@@ -6,10 +6,10 @@ resource by resource and in the middle of an update.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, ClassVar, TypeAlias, cast
+from typing import Annotated, Any, ClassVar, TypeAlias, cast
 
-from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
-from pydantic_core import PydanticCustomError
+from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, Strict, TypeAdapter, WithJsonSchema, model_validator
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from ebbtide.prices import PricingAssumption
 from ebbtide.settings.file.problems import all_of, show, wanted
@@ -143,6 +143,34 @@ def _plan_within_ceiling(plan: float | None, ceiling: float | None) -> None:
         )
 
 
+_NODES: TypeAdapter[int] = TypeAdapter(Count)
+
+
+class FormerNodes(Settings):
+    """Nodes of one group in the fixed fleet that the stack replaced. A plain number is `nodes`."""
+
+    nodes: Count = Field(description="number of nodes; short form: only the number", examples=["8"])
+    instance_type: Annotated[str, BeforeValidator(str), WithJsonSchema({"type": "string"})] = Field(
+        default="",
+        description="their instance type; default: the group's type with the most hours in the ledger's month, or else "
+        "its first one",
+        examples=["m7i.2xlarge"],
+    )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [_NODES.json_schema(), handler(schema)]}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nodes_alone(cls, value: Any) -> Any:
+        """Parse a plain number here, so that its fault is located at the group and not at a key that the file does not
+        have.
+        """
+        complete = isinstance(value, Mapping | FormerNodes)
+        return cast("object", value) if complete else {"nodes": _NODES.validate_python(value)}
+
+
 class CostSettings(Settings):
     """Assumptions of estimates, limits, and tags for the bill."""
 
@@ -157,10 +185,10 @@ class CostSettings(Settings):
     expected_node_hours: dict[str, Hours] = Field(
         default={}, description="node-hours per month by node group, for the estimate", examples=["{ flexible: 2000 }"]
     )
-    before: dict[str, Count] = Field(
+    before: dict[str, FormerNodes] = Field(
         default={},
         description="nodes of the fixed fleet that the stack replaced, by node group; the ledger compares with it",
-        examples=["{ fixed: 3, flexible: 8 }"],
+        examples=["{ fixed: 3, flexible: { nodes: 8, instanceType: m7i.2xlarge } }"],
     )
     plan: Dollars | None = Field(
         default=None,

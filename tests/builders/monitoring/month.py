@@ -73,6 +73,7 @@ class KnownMonth:
     fargate: bool = False
     renamed: bool = False
     replicas: int = 1
+    spot_factor: float = 1.0  # of the true spot price over the typical one
 
     @cached_property
     def begin(self) -> float:
@@ -167,7 +168,8 @@ class KnownMonth:
     def _usd(self, run: Run, *, listed: bool) -> float:
         share = 1.0
         if run.key.capacity_type == "spot" and not listed:
-            share = spot_typical(REGION, run.key.instance_type) / on_demand(REGION, run.key.instance_type)
+            typical = spot_typical(REGION, run.key.instance_type) / on_demand(REGION, run.key.instance_type)
+            share = typical * self.spot_factor
         begin, end = max(run.created, self.begin), min(run.end, self.end)
         steps = self.prices[run.key.instance_type]
         ends = (*(at for at, _ in steps[1:]), float("inf"))

@@ -288,7 +288,13 @@ def with_windows(run: StrategyRun) -> StrategyResult:
 def controlled_with_windows(
     config: ControllerConfig, world: World, tally: ActionCounts, plan: ClusterPlan, settings: StackSettings
 ) -> None:
-    """Run the production loop to the end of the world, with the NodePools' budgets of the workload controller.
+    """Run the production loop to the end of the world, with the NodePools' budgets of the workload controller."""
+    plan_node_budgets(config, world, plan, settings)
+    controlled(config, world, tally)
+
+
+def plan_node_budgets(config: ControllerConfig, world: World, plan: ClusterPlan, settings: StackSettings) -> None:
+    """Plan the workload controller's writes of the NodePools' budgets.
 
     Budgets that Ebbtide writes begin closed; any others stay as they are.
     """
@@ -298,7 +304,6 @@ def controlled_with_windows(
         by_night = budgets_of(settings.cluster.parallel_drains)
         for at, budgets in _turns(config, world, by_night, closes_before):
             world.timeline.at(at, _setter(written, world, budgets), BEFORE_THE_MODEL)
-    controlled(config, world, tally)
 
 
 def _setter(pools: Sequence[str], world: World, budgets: tuple[DisruptionBudget, ...]) -> Callable[[], None]:

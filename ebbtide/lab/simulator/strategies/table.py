@@ -93,14 +93,13 @@ class StrategyResults:
         return self._results[strategy]
 
     def run_of(self, strategy: Strategy) -> StrategyRun:
-        definition = STRATEGIES[strategy]
-        topology = definition.topology(self._setup.settings)
+        topology, plan = cluster_of(self._setup.settings, strategy)
         setup = self._setup.on_stack(topology.settings)
         return StrategyRun(
             strategy=strategy,
             setup=setup,
-            plan=_in_zones(plan_of(topology, definition.flags), setup),
-            config=definition.budgets(setup.config),
+            plan=_in_zones(plan, setup),
+            config=STRATEGIES[strategy].budgets(setup.config),
             world=world_setup_of(setup, strategy),
             result_of=self.of,
             progress=self._progress,
@@ -141,8 +140,14 @@ def other_provisioner(settings: StackSettings) -> Strategy | None:
 
 def cluster_plan(settings: StackSettings, strategy: Strategy) -> ClusterPlan:
     """The cluster of a strategy."""
+    return cluster_of(settings, strategy)[1]
+
+
+def cluster_of(settings: StackSettings, strategy: Strategy) -> tuple[Topology, ClusterPlan]:
+    """The nodes of a strategy, and its cluster. That of `fixed-flexible` is the stack as it is."""
     definition = STRATEGIES[strategy]
-    return plan_of(definition.topology(settings), definition.flags)
+    topology = definition.topology(settings)
+    return topology, plan_of(topology, definition.flags)
 
 
 def world_setup_of(setup: ReplaySetup, strategy: Strategy) -> WorldSetup:

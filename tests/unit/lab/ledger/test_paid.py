@@ -1,5 +1,6 @@
 """What a month's nodes cost: a made-up month beside its true dollars."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,8 +39,14 @@ def paid_for(known: KnownMonth, acme: StackSettings) -> Paid:
 
 
 def bounds(paid: Paid) -> tuple[float, float]:
+    """At typical prices of spot nodes."""
     recorded = sum(row.usd for row in paid.rows)
     return recorded + sum(gap.low_usd for gap in paid.gaps), recorded + sum(gap.high_usd for gap in paid.gaps)
+
+
+def spot_bounds(paid: Paid) -> tuple[float, float]:
+    low, high = bounds(paid)
+    return low - sum(row.less_usd for row in paid.rows), high + sum(row.more_usd for row in paid.rows)
 
 
 def test_the_dollars_of_a_recorded_month_are_its_true_ones(acme: StackSettings) -> None:
@@ -52,6 +59,36 @@ def test_the_dollars_of_a_recorded_month_are_its_true_ones(acme: StackSettings) 
         dollars = sum(row.usd for row in paid.rows if row.group == group)
         assert dollars == pytest.approx(WHOLE.usd_of(group), rel=0.005), group
     assert {row.day for row in paid.rows} == {OCTOBER.day_of(OCTOBER.begin).replace(day=day) for day in range(1, 32)}
+
+
+@pytest.mark.parametrize("factor", [0.51, 1.35, 1.99])
+@pytest.mark.parametrize("holes", [(), ((100, 148),)])
+def test_a_month_with_other_spot_prices_lies_in_the_stated_range(
+    acme: StackSettings, factor: float, holes: Sequence[tuple[float, float]]
+) -> None:
+    known = replace(WHOLE, spot_factor=factor, holes=holes)
+
+    low, high = spot_bounds(paid_for(known, acme))
+
+    assert low < known.usd() < high
+    on_demand_only = WHOLE.usd() - WHOLE.usd_of("spot")
+    assert holes or low > on_demand_only + 0.49 * WHOLE.usd_of("spot")
+
+
+def test_only_spot_nodes_have_a_range(acme: StackSettings) -> None:
+    rows = paid_for(WHOLE, acme).rows
+
+    assert {row.group for row in rows if row.less_usd or row.more_usd} == {"spot"}
+
+
+def test_a_spot_price_is_at_most_the_on_demand_price_and_at_least_a_tenth_of_it(acme: StackSettings) -> None:
+    rates = rates_of(acme, WHOLE.recording())
+    dear, cheap = replace(rates, spot_share={FLEXIBLE: 0.7}), replace(rates, spot_share={FLEXIBLE: 0.15})
+
+    assert dear.spot_bounds(FLEXIBLE) == (0.35, 1.0)
+    assert cheap.spot_bounds(FLEXIBLE) == (0.1, 0.3)
+    assert replace(rates, spot_share={}).spot_bounds(FLEXIBLE) == (0.1, 1.0)
+    assert replace(rates, spot_share={}, stated={FLEXIBLE}).spot_bounds(FLEXIBLE) == (1.0, 1.0)
 
 
 def test_boots_of_the_month_are_apart(acme: StackSettings) -> None:

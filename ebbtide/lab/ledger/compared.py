@@ -1,0 +1,69 @@
+"""A replay with a change beside the replay of the month as it was: bounds of the difference. Pure.
+
+A month's rollouts of services are not recorded, and they decide how many nodes are left half empty by day. So each
+replay is made without rollouts and with those that `ebbtide simulate` assumes, and the bounds hold all differences:
+of both pairs, once in the model's dollars and once as a share of the paid dollars, and on each side the model's noise.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ebbtide.lab.ledger.fleets import unknown, usd_text
+from ebbtide.lab.ledger.month import NOISE, Alternative, Ledger
+from ebbtide.lab.ledger.replayed import ReplayedUsd
+
+_MODEL_OFF = 0.35
+"""Relative difference between the modelled and the paid dollars from which on a replay proves nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """`as_it_was`: the replays of the month, the one without rollouts first; None without a price. `text`: of them."""
+
+    ledger: Ledger
+    as_it_was: Sequence[ReplayedUsd] | None
+    text: str
+    assumptions: tuple[str, ...]
+
+    def of(self, name: str, change: str, changed: Sequence[ReplayedUsd] | None) -> Alternative:
+        """Return the month with the change, whose replays have the same rollouts."""
+        ledger, paid = self.ledger, self.ledger.recorded_usd
+        if self.as_it_was is None or changed is None:
+            return unknown(name, "no price for a group of the stack")
+        before, after = self.as_it_was[0], changed[0]
+        if before.low - paid >= _MODEL_OFF * paid or paid - before.high >= _MODEL_OFF * paid:
+            model = f"the model of {ledger.month.name} costs {usd_text(before.bounds)}"
+            return unknown(name, f"not enough data: {model}, and ${paid:,.0f} were paid")
+        pairs = [*zip(self.as_it_was, changed, strict=True)]
+        differences = [usd for pair in pairs for usd in _differences(*pair, paid)]
+        noise = f"with {NOISE:.0%} of the month for errors of the model"
+        on_spot = [usd for then, now in pairs for usd in (now.spot_low - then.spot_low, now.spot_high - then.spot_high)]
+        return Alternative(
+            name=name,
+            low_usd=ledger.low_usd + min(differences) - NOISE * paid,
+            high_usd=ledger.high_usd + max(differences) + NOISE * paid,
+            spot_usd=(min(on_spot), max(on_spot)),
+            assumptions=(
+                "each pool's recorded wanted workers, replayed on the simulated cluster in recorded hours",
+                "awake services have the replicas of the stack file; jobs and Ray clusters are not included",
+                f"the model costs {usd_text(after.bounds)} {change}, and {usd_text(before.bounds)} {self.text}",
+                *([self._rolled_out(changed, change)] if len(changed) > 1 else []),
+                f"the bounds add these differences to the paid dollars, once in dollars and once as a share, {noise}",
+                *self.assumptions,
+                *(["in gaps the saving is between zero and the difference of their bounds"] if ledger.gaps else []),
+            ),
+            paired=True,
+        )
+
+    def _rolled_out(self, changed: Sequence[ReplayedUsd], change: str) -> str:
+        then, now = (self.as_it_was or changed)[-1], changed[-1]
+        rollouts = (
+            "with a rollout of each flexible service on every working day, since the month's own are not recorded"
+        )
+        return f"{rollouts}: {usd_text(now.bounds)} {change}, and {usd_text(then.bounds)}"
+
+
+def _differences(before: ReplayedUsd, after: ReplayedUsd, paid: float) -> Iterator[float]:
+    for then, now in zip(before.bounds, after.bounds, strict=True):
+        yield now - then
+        yield paid * (now / then - 1)

@@ -1,0 +1,293 @@
+"""Alternatives of made-up months whose own alternatives are known: each node's life and type is given."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from ebbtide.lab.ledger.build import ledger_of
+from ebbtide.lab.ledger.lives import NodeKey, Sightings
+from ebbtide.lab.ledger.month import Alternative, Ledger, Month
+from ebbtide.lab.ledger.rates import rates_of
+from ebbtide.lab.ledger.reading import RecordedMonth, Steps
+from ebbtide.lab.ledger.replayed import MonthReplay
+from ebbtide.lab.simulator.results import Strategy
+from ebbtide.lab.simulator.setup import ReplayOptions, night_setup_of, with_known_nodes
+from ebbtide.lab.simulator.strategies.table import StrategyResults
+from ebbtide.prices import PricingAssumption, hourly, on_demand
+from ebbtide.settings import StackSettings
+from tests.builders.settings import loaded, shortest
+
+APRIL = Month(year=2026, month=4, zone="Europe/Berlin")
+SOON = datetime(2026, 5, 3, tzinfo=UTC)
+REGION = "us-east-1"
+SMALL, LARGE = "m7i.2xlarge", "m7i.4xlarge"
+FIRST, LAST = APRIL.begin.timestamp(), APRIL.end.timestamp()
+HOURS = APRIL.hours
+CA = "cluster-autoscaler"
+EVERY = 240.0  # seconds between two samples
+
+
+def price(kind: str) -> float:
+    return on_demand(REGION, kind)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """A node of one group, in hours of the month. Nodes of a group do not share names."""
+
+    group: str
+    kind: str
+    begin: float
+    end: float
+    capacity: str = "on-demand"
+
+
+def recorded(
+    nodes: Sequence[Node], workers: Sequence[tuple[float, float]], asleep: Mapping[str, Sequence[tuple[float, float]]]
+) -> RecordedMonth:
+    """`workers` of the pool train, and the sleep of each workload: pairs of an hour and the value from then on."""
+    looks = [FIRST - 600 + number * EVERY for number in range(round((LAST - FIRST + 1200) / EVERY))]
+    seen: dict[NodeKey, list[float]] = {}
+    created: dict[str, list[float]] = {}
+    for number, node in enumerate(nodes):
+        born, gone = FIRST + node.begin * 3600, FIRST + node.end * 3600
+        name = f"ip-10-0-0-{number}"
+        key = NodeKey(name, node.group, node.group, node.kind, node.capacity)
+        seen[key] = [at for at in looks if born <= at < gone]
+        created[name] = [born]
+    return RecordedMonth(
+        source="a made-up month",
+        sightings=Sightings(looks=looks, seen=seen, created=created),
+        prices={},
+        wanted={"train": _steps(workers)},
+        asleep={workload: _steps(steps) for workload, steps in asleep.items()},
+        requests={},
+        forgotten="",
+    )
+
+
+def _steps(steps: Sequence[tuple[float, float]]) -> Steps:
+    return tuple((FIRST + hour * 3600, value) for hour, value in steps)
+
+
+def awake(days: range) -> Iterator[tuple[float, float]]:
+    """The hours in which the workload is awake: from six to twenty."""
+    return ((24.0 * day + 6, 24.0 * day + 20) for day in days)
+
+
+def stack(folder: Path, *, groups: str, more: str = "") -> StackSettings:
+    """A service that fills a node of 8 CPUs, and sleeps at night."""
+    sleep = "sleep: { when: outsideBusinessHours }"
+    api = f'{{ category: flexible, image: "a:1", replicas: 1, cpu: 6, memory: 20Gi, {sleep} }}'
+    return loaded(shortest(more=f"aws:region: {REGION}\n{groups}\nebbtide:workloads:\n  api: {api}\n{more}"), folder)
+
+
+EXISTING = (
+    "kind: existing, context: x, nodeSelectors: {{ fixed: {{ pool: a }}, flexible: {{ pool: b }} }}, nodeShapes: {{ "
+    "fixed: {{ instanceTypes: [m7i.2xlarge], max: 2 }}, "
+    "flexible: {{ instanceTypes: [m7i.4xlarge], max: 20, {more} }} }}{pools}"
+)
+FIXED_NODES = "fixed: { instanceTypes: [m7i.2xlarge], min: 2, max: 4 }"
+FIXED = [Node(group="fixed", kind=SMALL, begin=-24, end=HOURS + 24) for _ in range(2)]
+NIGHTS = HOURS - 30 * 14.0  # hours in which the service sleeps
+
+
+def flexible(types: str, provisioner: str = "karpenter") -> str:
+    group = f"{{ instanceTypes: [{types}], provisioner: {provisioner}, max: 20 }}"
+    return f"ebbtide:nodeGroups:\n  {FIXED_NODES}\n  flexible: {group}"
+
+
+def by_day(*kinds: str) -> list[Node]:
+    """One node while the service is awake; each day has the next of the types."""
+    return [
+        Node(group="flexible", kind=kinds[day % len(kinds)], begin=begin, end=end)
+        for day, (begin, end) in enumerate(awake(range(30)))
+    ]
+
+
+def sleeping() -> list[tuple[float, float]]:
+    spans = [(0.0, 1.0)]
+    for begin, end in awake(range(30)):
+        spans += [(begin, 0.0), (end, 1.0)]
+    return spans
+
+
+def month_of(
+    settings: StackSettings,
+    nodes: Sequence[Node],
+    workers: Sequence[tuple[float, float]] = ((0, 0),),
+    prices: Mapping[str, Steps] | None = None,
+) -> Ledger:
+    recording = recorded(nodes, workers, {"deployment ebbtide/api": sleeping()})
+    return ledger_of(replace(recording, prices=prices or {}), settings, APRIL, SOON)
+
+
+def named(ledger: Ledger, name: str) -> Alternative:
+    return next(entry for entry in ledger.alternatives if entry.name == name)
+
+
+def saved(ledger: Ledger, name: str) -> tuple[float, float]:
+    found = ledger.saved[name]
+    assert found is not None, named(ledger, name).why
+    return found
+
+
+def has(entry: Alternative, text: str) -> bool:
+    return any(text in assumption for assumption in entry.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("groups", "kinds"),
+    [
+        pytest.param(flexible("m7i.2xlarge, m7i.4xlarge"), [SMALL], id="the smaller of Karpenter's types"),
+        pytest.param(flexible("m7i.2xlarge, m7i.4xlarge"), [LARGE], id="the larger of Karpenter's types"),
+        pytest.param(flexible("m7i.4xlarge"), [SMALL], id="a type that Karpenter's group no longer lists"),
+        pytest.param(
+            flexible("m7i.2xlarge, m6a.2xlarge", CA), ["m6a.2xlarge"], id="the second type of a managed group"
+        ),
+        pytest.param(flexible("m7i.2xlarge, m6a.2xlarge", CA), ["m6a.2xlarge", SMALL], id="both types in turn"),
+        pytest.param(flexible("m7i.4xlarge", CA), [SMALL], id="a type that the managed group no longer lists"),
+    ],
+)
+def test_that_nothing_sleeps_costs_the_types_that_ran(groups: str, kinds: list[str], tmp_path: Path) -> None:
+    ledger = month_of(stack(tmp_path, groups=groups), [*FIXED, *by_day(*kinds)])
+
+    low, high = saved(ledger, "nothing sleeps")
+    truth = NIGHTS * sum(map(price, kinds)) / len(kinds)
+    assert low <= truth <= high
+    assert (low + high) / 2 == pytest.approx(truth, rel=0.03)
+    assert has(named(ledger, "nothing sleeps"), f"node types as they ran: fixed {SMALL}; flexible {min(kinds)}")
+
+
+def test_a_replay_has_the_prices_of_each_time(tmp_path: Path) -> None:
+    """The price doubles in the middle of the month."""
+    usd, half = price(SMALL), FIRST + HOURS / 2 * 3600
+    settings = stack(tmp_path, groups=flexible("m7i.2xlarge, m7i.4xlarge"))
+    ledger = month_of(settings, [*FIXED, *by_day(SMALL)], prices={SMALL: ((FIRST, usd), (half, 2 * usd))})
+
+    low, high = saved(ledger, "nothing sleeps")
+    assert low <= NIGHTS * 1.5 * usd <= high
+    assert (low + high) / 2 == pytest.approx(NIGHTS * 1.5 * usd, rel=0.03)
+
+
+def test_a_pod_that_fits_no_type_that_ran_has_the_smallest_listed_one_that_it_fits(tmp_path: Path) -> None:
+    """The service was asleep all month, and only small nodes of another pod ran."""
+    types = "m7i.xlarge, m7i.2xlarge, m7i.4xlarge"
+    nodes = [*FIXED, Node(group="flexible", kind="m7i.xlarge", begin=0, end=HOURS)]
+    asleep = {"deployment ebbtide/api": [(0.0, 1.0)]}
+    settings = stack(tmp_path, groups=flexible(types))
+    ledger = ledger_of(recorded(nodes, [(0, 0)], asleep), settings, APRIL, SOON)
+
+    low, high = saved(ledger, "nothing sleeps")
+    assert low <= HOURS * price(SMALL) <= high
+    assert high < HOURS * price(LARGE)
+
+
+def test_the_peak_fleet_has_the_types_of_the_hour_with_most_nodes(tmp_path: Path) -> None:
+    """Two large nodes ran most of the time; three small ones and a large one for an hour."""
+    more = [Node(group="flexible", kind=SMALL, begin=300, end=301) for _ in range(3)]
+    larger = [
+        Node(group="flexible", kind=LARGE, begin=0, end=HOURS),
+        Node(group="flexible", kind=LARGE, begin=0, end=299),
+        Node(group="flexible", kind=LARGE, begin=302, end=HOURS),
+    ]
+    peak = named(
+        month_of(stack(tmp_path, groups=flexible(f"{SMALL}, {LARGE}")), [*FIXED, *more, *larger]), "peak fleet"
+    )
+
+    truth = HOURS * (5 * price(SMALL) + price(LARGE))
+    assert (peak.low_usd, peak.high_usd) == pytest.approx((truth, truth))
+    assert has(peak, f"nodes: 2 fixed ({SMALL}), 3 flexible ({SMALL}), 1 flexible ({LARGE})")
+
+
+def test_nodes_without_a_group_are_in_the_peak_fleet(tmp_path: Path) -> None:
+    stray = Node(group="", kind=LARGE, begin=10, end=20)
+    peak = named(month_of(stack(tmp_path, groups=flexible(SMALL)), [*FIXED, *by_day(SMALL), stray]), "peak fleet")
+
+    assert peak.high_usd == pytest.approx(HOURS * (3 * price(SMALL) + price(LARGE)))
+    assert has(peak, f"1 without a group ({LARGE})")
+
+
+@pytest.mark.parametrize(("ran", "nodes"), [(SMALL, 5), (LARGE, 2)])
+def test_workers_at_the_peak_have_the_nodes_of_the_peak(ran: str, nodes: int, tmp_path: Path) -> None:
+    """A small node holds a worker or the service; of two large ones one holds three workers, and one the rest."""
+    busy = [Node(group="flexible", kind=ran, begin=100, end=104) for _ in range(nodes)]
+    settings = stack(tmp_path, groups=flexible(f"{SMALL}, {LARGE}"))
+    fleet = named(month_of(settings, [*FIXED, *busy], [(0, 0), (100, 4), (104, 0)]), "workers at the peak")
+
+    assert fleet.low_usd == pytest.approx(HOURS * (2 * price(SMALL) + nodes * price(ran)))
+    assert fleet.high_usd == pytest.approx((fleet.low_usd or 0) + HOURS * price(ran))
+    assert has(fleet, f"{nodes} to {nodes + 1} flexible ({ran})")
+
+
+BEFORE = "fixed fleet before"
+
+
+@pytest.mark.parametrize(
+    ("before", "usd", "text"),
+    [
+        pytest.param("{ nodes: 8, instanceType: m6a.4xlarge }", 8 * price("m6a.4xlarge"), "8 flexible (m6a.4xlarge)"),
+        pytest.param("{ nodes: 8 }", 8 * price(SMALL), f"8 flexible ({SMALL}, which ran most)"),
+        pytest.param("8", 8 * price(SMALL), f"8 flexible ({SMALL}, which ran most)"),
+    ],
+)
+def test_the_fleet_before_has_the_type_of_the_file_or_the_one_that_ran_most(
+    before: str, usd: float, text: str, tmp_path: Path
+) -> None:
+    costs = f"ebbtide:costs: {{ before: {{ flexible: {before} }} }}"
+    settings = stack(tmp_path, groups=flexible(f"{SMALL}, {LARGE}"), more=costs)
+    fleet = named(month_of(settings, [*FIXED, *by_day(SMALL, SMALL, LARGE)]), BEFORE)
+
+    assert (fleet.low_usd, fleet.high_usd) == pytest.approx((HOURS * usd, HOURS * usd))
+    assert has(fleet, f"nodes: {text}")
+
+
+def test_of_a_group_in_which_nothing_ran_the_fleet_before_has_the_first_type(tmp_path: Path) -> None:
+    costs = "ebbtide:costs: { before: { flexible: 8 } }"
+    fleet = named(month_of(stack(tmp_path, groups=flexible("m7i.4xlarge, m6a.4xlarge"), more=costs), FIXED), BEFORE)
+
+    assert fleet.high_usd == pytest.approx(HOURS * 8 * price(LARGE))
+    assert has(fleet, f"8 flexible ({LARGE}, the group's first type)")
+
+
+def test_under_an_assumed_plan_a_constant_fleet_is_covered_by_it_and_names_its_list_price(tmp_path: Path) -> None:
+    plan = PricingAssumption.COMPUTE_1Y
+    costs = f"ebbtide:costs: {{ before: {{ flexible: 8 }}, pricingAssumption: {plan} }}"
+    fleet = named(month_of(stack(tmp_path, groups=flexible(SMALL), more=costs), [*FIXED, *by_day(SMALL)]), BEFORE)
+
+    assert fleet.high_usd == pytest.approx(HOURS * 8 * hourly(REGION, SMALL, plan))
+    assert has(fleet, f"at list prices they cost ${HOURS * 8 * price(SMALL):,.0f}")
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        pytest.param("kind: eks, parallelDrains: 1", id="drains"),
+        pytest.param(EXISTING.format(more="autoscaled: true", pools=""), id="existing, cluster autoscaler"),
+        pytest.param(EXISTING.format(more="", pools=", nodePools: { flexible: [general] }"), id="existing, Karpenter"),
+    ],
+)
+def test_the_replay_of_a_stack_is_the_one_of_simulate(cluster: str, tmp_path: Path) -> None:
+    """Many services, whose rollouts leave nodes that the autoscaler or Karpenter consolidates by night."""
+    on_eks = "kind: eks" in cluster
+    services = "\n".join(
+        f"  s{n}: {{ category: flexible, image: a:1, replicas: 5, cpu: {n}, memory: 4Gi }}" for n in (1, 2, 3, 5)
+    )
+    groups = (
+        f"ebbtide:nodeGroups:\n  {FIXED_NODES}\n  flexible: {{ instanceTypes: [{LARGE}], max: 20 }}" if on_eks else ""
+    )
+    text = f"aws:region: {REGION}\n{groups}\nebbtide:cluster: {{ {cluster} }}\nebbtide:workloads:\n{services}"
+    settings = with_known_nodes(loaded(shortest(more=text), tmp_path))
+    setup = night_setup_of(settings, ReplayOptions(start=APRIL.begin, days=30))
+    simulated = StrategyResults(setup).of(Strategy.FIXED_FLEXIBLE)
+    ledger = month_of(settings, FIXED)
+    model = MonthReplay(
+        settings=settings, ledger=ledger, pools={}, rates=rates_of(settings, recorded(FIXED, (), {})), mixes={}
+    )
+
+    replays = model.usd((), opens=True)
+    assert replays is not None
+    assert replays[1].listed == pytest.approx(sum(simulated.usd_per_day), rel=1e-3)
