@@ -60,6 +60,7 @@ class Cluster:
     drains: int | None = None  # nodes at once; None: as in the stack file
     rollouts: float = 0.0  # the share of working days on which each flexible workload is rolled out
     second_type: float = 0.0  # the share of nodes of a managed group that have its second type
+    spot_price: float = 1.0  # factor of the typical spot price
     is_plain: bool = False  # another model: `benchmarks.plain_fleet`
     failures: Failures = field(default_factory=Failures)
     seed: int = 1
@@ -367,7 +368,7 @@ class Money:
         kind = self.type_of(life)
         usd = self._usd_at(kind.name, begin, end)
         spot = spot_or_none(self._settings.region, kind) if self._is_spot(life) else None
-        return usd if spot is None else usd * spot / self._listed(kind.name)
+        return usd if spot is None else usd * self._course.cluster.spot_price * spot / self._listed(kind.name)
 
     def _usd_at(self, kind: str, begin: float, end: float) -> float:
         steps = (*self.prices(kind), (math.inf, 0.0))

@@ -154,7 +154,7 @@ def _fleet(stack: str, count: int, kind: str) -> str:
     return f"{{ nodes: {count}, instanceType: {kind} }}" if TYPED and "karpenter" in stack else str(count)
 
 
-TYPED = False  # until costs.before names types
+TYPED = True
 DEMANDS = ("office", "steady", "nights", "openb2023-a", "itp2021-a", "surf2022-july")
 
 

@@ -54,7 +54,7 @@ def case_of(number: int) -> MonthCase:
         year=year,
         month=month,
         demand=chance.choice(DEMANDS),
-        load=chance.choice((0.3, 0.6, 1.0)),
+        load=chance.choice((0.15, 0.3, 0.6)),
         holes=holes,
         rise=rise,
         cluster=_cluster(chance, number, by_karpenter="karpenter" in stacks[number % len(stacks)]),
@@ -73,6 +73,7 @@ def _cluster(chance: Random, number: int, *, by_karpenter: bool) -> Cluster:
         scan=chance.choice((1.0, 1.0, 2.0)),
         rollouts=chance.choice((0.0, 0.0, 0.4, 1.0, 1.0)),
         second_type=chance.choice((0.0, 0.0, 0.3, 0.6)),
+        spot_price=chance.choice((0.85, 1.0, 1.2, 1.35)),
         is_plain=chance.random() < 0.4 and not by_karpenter,
         failures=Failures(
             slow_boots=slow,
