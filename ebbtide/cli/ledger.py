@@ -76,7 +76,7 @@ def ledger(
         path = month_path(project_root(), settings.stack, chosen.name)
         billed = read_bill(bill, settings, chosen) if bill else None
         if path.exists():
-            found, _ = committed(path)
+            found, difference = committed(path)
         else:
             try:
                 asking = prometheus_of(settings, prometheus, token_file, context, kubeconfig)
@@ -92,9 +92,9 @@ def ledger(
                     write_file(report, alone.as_page())
                 finish(json_file, {"schema": 1, **alone.as_json()}, alone.as_text())
                 return
-            found = ledger_of(recording, settings, chosen, datetime.now(UTC))
+            found, difference = ledger_of(recording, settings, chosen, datetime.now(UTC)), None
         document = plain(found)
-        difference = None if billed is None else difference_of(found, billed)
+        difference = difference if billed is None else difference_of(found, billed)
         added = {} if billed is None else {"bill": plain(billed), "difference": plain(difference)}
         view = view_of(found, billed, difference)
         if billed is not None and focus is not None:

@@ -1,5 +1,7 @@
 """US dollars, and the length of a month for monthly amounts."""
 
+from math import ceil, floor, log10
+
 HOURS_PER_MONTH = 730
 """AWS' month: a twelfth of a year."""
 
@@ -8,7 +10,45 @@ MINUS = "\N{MINUS SIGN}"
 
 def dollars(usd: float) -> str:
     """Format with cents below 100 dollars, without above."""
-    digits = 2 if abs(usd) < 99.995 else 0
+    return _written(usd, 2 if abs(usd) < _CENTS_BELOW else 0)
+
+
+def cents(usd: float) -> str:
+    """Format with cents at any size, as an invoice does."""
+    return _written(usd, 2)
+
+
+def about_dollars(usd: float, *, at_most: bool = False) -> str:
+    """Format an estimate with two digits: 442 is `$440`. An upper bound is rounded up: `$450`."""
+    if abs(usd) < _CENT / 2:
+        return dollars(0.0)
+    step = 10.0 ** (floor(log10(abs(usd))) - 1)
+    return dollars(step * (ceil(round(usd / step, _STEP_DIGITS)) if at_most else round(usd / step)))
+
+
+def dollar_range(low: float, high: float) -> str:
+    """Format bounds, rounded outward in steps of a tenth of their distance or less: 392 to 447 is `$390 to $450`.
+
+    A step is 1, 2 or 5 times a power of ten: at least a cent, and at least a dollar from 100 dollars on. Bounds closer
+    together than half a cent are one figure.
+    """
+    if high - low < _CENT / 2:
+        return dollars(low)
+    tenth = (high - low) / 10
+    power = 10.0 ** floor(log10(tenth))
+    step = max(power * max(times for times in (1, 2, 5) if times * power <= tenth * _ROUNDING), _CENT)
+    if max(abs(low), abs(high)) >= _CENTS_BELOW:
+        step = max(step, 1.0)
+    digits = 2 if step < 1 else 0
+    steps = floor(round(low / step, _STEP_DIGITS)), ceil(round(high / step, _STEP_DIGITS))
+    return " to ".join(_written(number * step, digits) for number in steps)
+
+
+_CENT, _CENTS_BELOW = 0.01, 99.995
+_ROUNDING, _STEP_DIGITS = 1 + 1e-9, 6  # 0.3 / 0.1 is 2.9999999999999996
+
+
+def _written(usd: float, digits: int) -> str:
     text = f"{abs(usd):,.{digits}f}"
     negative = usd < 0 and float(text.replace(",", "")) > 0  # never "minus nothing"
     return f"{MINUS if negative else ''}${text}"

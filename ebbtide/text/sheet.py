@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from ebbtide.text.counts import DASH, count, known, percent
 from ebbtide.text.durations import duration, latency
-from ebbtide.text.money import dollars, whole_dollars
+from ebbtide.text.money import cents, dollars, whole_dollars
 
 Cell: TypeAlias = str | float | None
 """Text, or a number in the unit of its column; None: not known."""
@@ -27,6 +27,7 @@ class Unit:
 COUNT = Unit("", count)
 TENTHS = Unit("", "{:,.1f}".format)
 DOLLARS = Unit("USD", dollars)
+CENTS = Unit("USD", cents)
 WHOLE_DOLLARS = Unit("USD", whole_dollars)
 HUNDREDTHS = Unit("", "{:.2f}".format)
 SHARE = Unit("", percent)

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import pairwise
 
 from ebbtide.lab.ledger.compared import Comparison
-from ebbtide.lab.ledger.fleets import constant, fleet_at_the_peak, fleet_before, fleet_for_workers, unknown
+from ebbtide.lab.ledger.fleets import constant, fleet_at_the_peak, fleet_before, fleets_for_workers, unknown
 from ebbtide.lab.ledger.lives import NodeType
 from ebbtide.lab.ledger.mix import Mix, mix_text, mixes_of
 from ebbtide.lab.ledger.month import BEFORE, Alternative, Ledger
@@ -50,10 +50,10 @@ def alternatives_of(
     except ReplayError as error:
         replayed = tuple(unknown(name, str(error)) for name in replays)
     return (
-        fleet(BEFORE, [*fleet_before(settings, mixes)], "the nodes of costs.before ran all month")
+        fleet(BEFORE, [[*fleet_before(settings, mixes)]], "the nodes of costs.before ran all month")
         if settings.costs.before
         else unknown(BEFORE, "costs.before is not set"),
-        fleet(PEAK, [*fleet_at_the_peak(peaks)], "the highest recorded number of nodes of each group ran all month"),
+        fleet(PEAK, [[*fleet_at_the_peak(peaks)]], "the highest recorded number of nodes of each group ran all month"),
         *replayed,
     )
 
@@ -88,13 +88,13 @@ def _replayed(
     most = {name: round(max(value for _, value in steps)) for name, steps in pools.items()}
     text = ", ".join(f"{name} {count}" for name, count in most.items())
     services = "services have the replicas of the stack file; jobs and Ray clusters are not included"
-    stays, nodes = fleet_for_workers(known, most, peaks)
+    stays, fleets = fleets_for_workers(known, most, peaks, month.begin)
     yield constant(
         stays,
         month,
         rates,
         PEAK_WORKERS,
-        nodes,
+        fleets,
         f"workers at the month's peak all month: {text}",
         services,
         *fleet_places(known),

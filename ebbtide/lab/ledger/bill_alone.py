@@ -14,8 +14,8 @@ from ebbtide.lab.report.pages.page import Tile
 from ebbtide.lab.report.pages.template import rendered
 from ebbtide.settings.model import StackSettings
 from ebbtide.text.counts import percent
-from ebbtide.text.money import dollars
-from ebbtide.text.sheet import DOLLARS, Sheet, left, right
+from ebbtide.text.money import cents
+from ebbtide.text.sheet import CENTS, Sheet, left, right
 from ebbtide.text.terminal import sheet_table
 
 _MISSING = ("nodes by group and day", "what was saved", "who caused the cost", "the bill beside the ledger")
@@ -29,7 +29,7 @@ class BillAlone:
 
     @property
     def headline(self) -> str:
-        billed = dollars(self.bill.amortised_usd)
+        billed = cents(self.bill.amortised_usd)
         return f"{self.settings.customer}, {self.bill.month.name}: AWS' bill is {billed}, amortised"
 
     @property
@@ -69,7 +69,7 @@ class BillAlone:
         }
 
     def _tiles(self) -> Iterator[Tile]:
-        yield Tile(dollars(self.bill.amortised_usd), "billed", "all lines of this stack, amortised")
+        yield Tile(cents(self.bill.amortised_usd), "billed", "all lines of this stack, amortised")
         if self.bill.coverage is not None:
             yield Tile(percent(self.bill.coverage), "covered", "by commitments: nodes at public prices, spot excluded")
 
@@ -81,7 +81,7 @@ def _nodes(bill: Bill) -> Sheet:
     sums = reductions_of(bill)
     return Sheet(
         caption="From the report's public on-demand prices to what the nodes cost.",
-        columns=[*left("cause", fold=True), *right("dollars", unit=DOLLARS)],
+        columns=[*left("cause", fold=True), *right("dollars", unit=CENTS)],
         rows=[(name or _LISTED, usd) for name, usd in sums.items() if not name or abs(usd) >= 0.005],
         total=("the bill's nodes", sum(sums.values())),
     )

@@ -9,7 +9,7 @@ from ebbtide.lab.advice.savings.usage import Usage, usage_of_counts
 from ebbtide.lab.ledger.alternatives import alternatives_of
 from ebbtide.lab.ledger.month import CLOSED_WITHIN, SPOT, CostShare, Ledger, LedgerError, Month
 from ebbtide.lab.ledger.paid import Amount, Hourly, Paid, paid_of
-from ebbtide.lab.ledger.rates import described, rates_of
+from ebbtide.lab.ledger.rates import basis_of, described, rates_of
 from ebbtide.lab.ledger.reading import RecordedMonth, Requests
 from ebbtide.lab.simulator.strategies.plans import NODE_BOOT_S
 from ebbtide.settings.capacity.node_sets import with_node_sets
@@ -38,6 +38,8 @@ def ledger_of(recording: RecordedMonth, settings: StackSettings, month: Month, n
         prices=described(settings),
         source=recording.source,
         notes=tuple(_notes(settings, paid, rates.spot_share)),
+        basis=basis_of(settings),
+        beyond_min_usd=_beyond_min_usd(settings, paid, recording.requests),
     )
     return replace(ledger, alternatives=alternatives_of(settings, ledger, paid.peaks, rates, recording))
 
@@ -80,13 +82,30 @@ def _notes(settings: StackSettings, paid: Paid, spot_share: Mapping[str, float])
         yield f"{count(hours)} node-hours of unknown instance types, such as Fargate's, have no price and no dollars."
     spot = sorted({row.instance_type for row in rows if row.capacity_type == SPOT})
     if spot:
-        yield "Spot nodes are priced at a month's typical saving, which hides differences between zones and days."
+        yield (
+            "Spot prices are not recorded: from half to double the typical one, at most on demand. Days and causes "
+            "have the typical one; a bill has the real one."
+        )
     if bare := [name for name in spot if name not in spot_share]:
         yield f"No typical spot saving is known for {', '.join(bare)}: priced on demand."
     unlimited = {row.group or "no group" for row in rows} - with_node_sets(settings).node_groups.keys()
     if unlimited and paid.gaps:
         groups = ", ".join(sorted(unlimited))
         yield f"No max is known for nodes of {groups}: in gaps their upper bound is the highest recorded number."
+
+
+def _beyond_min_usd(settings: StackSettings, paid: Paid, requests: Requests) -> float:
+    """Return the idle dollars of nodes above each group's `min`: fewer nodes cannot save the others.
+
+    Hours without recorded requests count as fully requested.
+    """
+    groups, usd = with_node_sets(settings).node_groups, 0.0
+    for (group, hour), amount in paid.hourly.items():
+        parts = [shares[hour] for key, shares in requests.items() if key[0] == group and hour in shares]
+        if parts and amount.hours:
+            least = groups[group].min * paid.recorded[hour] if group in groups else 0.0
+            usd += amount.usd * max(0.0, min(1 - sum(parts), 1 - least / amount.hours))
+    return usd
 
 
 def _shares(hourly: Hourly, requests: Requests) -> Iterator[CostShare]:

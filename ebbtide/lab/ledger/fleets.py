@@ -7,16 +7,18 @@ without: who keeps nodes all month would buy one.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import pairwise
 
 from ebbtide.lab.ledger.lives import NodeType
 from ebbtide.lab.ledger.mix import NONE, Mix, kind_of, kinds_that_ran, mix_text, node_of_kind, price_of
 from ebbtide.lab.ledger.month import ON_DEMAND, SPOT, Alternative, Month
 from ebbtide.lab.ledger.rates import Rates, plan_share
+from ebbtide.lab.ledger.replayed import nodes_for
 from ebbtide.lab.simulator.strategies.constant import fleet_groups
 from ebbtide.lab.simulator.strategies.fleet import nodes_of
 from ebbtide.lab.simulator.strategies.plans import EBBTIDE, plan_of, sizes_on
-from ebbtide.lab.simulator.strategies.steady import steady_nodes
+from ebbtide.lab.simulator.strategies.steady import steady_nodes, with_steady_nodes
 from ebbtide.prices import InstanceType, PricingAssumption
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.capacity.node_sets import with_node_sets
@@ -28,11 +30,10 @@ from ebbtide.text.durations import HOUR_S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetNodes:
-    """From `least` to `most` nodes of one group. `types`: their type, or the ones that each may have."""
+    """Nodes of one group. `types`: their type, or the ones that each may have."""
 
     group: str
-    least: int
-    most: int
+    count: int
     types: tuple[NodeType, ...]
     why: str = ""  # why these types are assumed; "" if they are known
 
@@ -40,8 +41,7 @@ class FleetNodes:
     def text(self) -> str:
         names = " or ".join(mix_text({kind: 1.0}) for kind in self.types)
         reason = f", {self.why}" if self.why else ""
-        count = " to ".join(dict.fromkeys((str(self.least), str(self.most))))
-        return f"{count} {self.group or 'without a group'} ({names}{reason})"
+        return f"{self.count} {self.group or 'without a group'} ({names}{reason})"
 
 
 def fleet_before(settings: StackSettings, mixes: Mapping[str, Mix]) -> Iterator[FleetNodes]:
@@ -55,7 +55,7 @@ def fleet_before(settings: StackSettings, mixes: Mapping[str, Mix]) -> Iterator[
         else:
             kinds, why = usual_types(group, mixes.get(name, NONE))
         types = tuple(NodeType(kind, capacity_type) for kind in kinds)
-        yield FleetNodes(group=name, least=former.nodes, most=former.nodes, types=types, why=why)
+        yield FleetNodes(group=name, count=former.nodes, types=types, why=why)
 
 
 def usual_types(group: NodeGroupSettings | None, mix: Mix) -> tuple[tuple[str, ...], str]:
@@ -78,36 +78,52 @@ def fleet_at_the_peak(peaks: Mapping[str, Mapping[NodeType, int]]) -> Iterator[F
     """Yield the nodes of the instant at which each group had most."""
     for group, nodes in peaks.items():
         for kind, count in sorted(nodes.items()):
-            yield FleetNodes(group=group, least=count, most=count, types=(kind,))
+            yield FleetNodes(group=group, count=count, types=(kind,))
 
 
-def fleet_for_workers(
-    settings: StackSettings, workers: Mapping[str, int], peaks: Mapping[str, Mapping[NodeType, int]]
-) -> tuple[StackSettings, Sequence[FleetNodes]]:
-    """Return the stack of a fleet that holds these workers and the services, and its nodes.
+def fleets_for_workers(
+    settings: StackSettings, workers: Mapping[str, int], peaks: Mapping[str, Mapping[NodeType, int]], at: datetime
+) -> tuple[StackSettings, Sequence[Sequence[FleetNodes]]]:
+    """Return the stack of a constant fleet that holds these workers and the services, and its smallest and largest one.
 
-    A group has nodes of the type of which most capacity ran when the group had most nodes: its provisioner chose it for
-    many pods. If that type does not fit each pod of the group, it is the type by which nodes of the stack are counted.
-    Pods of spot groups have the on-demand nodes of `steady_nodes`. The number is that of the tightest packing, and one
-    more in each group with workers: a scheduler places pods one by one, beside DaemonSets that the stack file lacks.
+    The smallest is the tightest packing on nodes of the type of which most capacity ran when the group had most nodes;
+    if that type does not fit each pod of the group, of the type by which nodes of the stack are counted. The largest is
+    what the provisioners have when they place pod by pod, of the types that ran at the peak, and at least one node more
+    than the smallest in each group with workers: clusters have DaemonSets that a stack file lacks. Pods of spot groups
+    have the on-demand nodes of `steady_nodes`.
     """
     homes = dict(settings.node_groups)
+    peaks = {name: nodes for name, nodes in peaks.items() if name in homes and homes[name].kind is not NodeKind.SPOT}
     for name, group in settings.node_groups.items():
         kind = _for_all_pods(settings, name, peaks.get(name, NONE))
-        if kind is not None and group.kind is not NodeKind.SPOT:
+        if kind is not None:
             homes[name] = group.model_copy(update={"instance_types": (kind.name,)})
     topology = steady_nodes(settings.model_copy(update={"node_groups": homes}))
     stays = topology.settings
     pods = [(stays.workers[name].node_group, pod_size(stays.workers[name]), count) for name, count in workers.items()]
-    nodes: list[FleetNodes] = []
+    placed = nodes_for(with_steady_nodes(settings), peaks, workers, at)
+    smallest: list[FleetNodes] = []
+    largest: list[FleetNodes] = []
     for group in fleet_groups(stays, plan_of(topology, EBBTIDE)):
-        home, kind = settings.node_groups[group.name], stays.node_groups[group.name].types[0]
-        placed = [(size, count) for place, size, count in pods if place == group.name]
-        least = nodes_of(replace(group, shape=node_of_kind(home, kind)), placed)
-        most = least + any(count for _, count in placed)
-        label = NodeType(_label(home, kind, peaks.get(group.name, NONE)), ON_DEMAND)
-        nodes.append(FleetNodes(group=group.name, least=least, most=most, types=(label,)))
-    return stays, nodes
+        home, ran = settings.node_groups[group.name], peaks.get(group.name, NONE)
+        kind = stays.node_groups[group.name].types[0]
+        of_group = [(size, count) for place, size, count in pods if place == group.name]
+        least = nodes_of(replace(group, shape=node_of_kind(home, kind)), of_group)
+        smallest.append(_on_demand(group.name, home, kind.name, least, ran))
+        there = {name: count for (place, name), count in placed.items() if place == group.name}
+        more = least + any(count for _, count in of_group) - sum(there.values())
+        if more > 0:
+            there[kind.name] = there.get(kind.name, 0) + more
+        largest += [_on_demand(group.name, home, name, count, ran) for name, count in there.items()]
+    return stays, (smallest, largest)
+
+
+def _on_demand(group: str, home: NodeGroupSettings, name: str, count: int, ran: Mix) -> FleetNodes:
+    """Return nodes under the name by which their type has a price: nodes of one described size may be of any type."""
+    kind = kind_of(home, name)
+    names = [other.instance_type for other in sorted(ran, key=ran.__getitem__, reverse=True)]
+    label = next((other for other in names if kind_of(home, other) == kind), name)
+    return FleetNodes(group=group, count=count, types=(NodeType(label, ON_DEMAND),))
 
 
 def _for_all_pods(settings: StackSettings, name: str, ran: Mix) -> InstanceType | None:
@@ -116,38 +132,47 @@ def _for_all_pods(settings: StackSettings, name: str, ran: Mix) -> InstanceType 
     return next((kind for kind in kinds if all(fits(size, node_of_kind(group, kind)) for size in sizes)), None)
 
 
-def _label(group: NodeGroupSettings, kind: InstanceType, ran: Mix) -> str:
-    """Return the name by which the type has a price: nodes of one described size may be of any type."""
-    names = [other.instance_type for other in sorted(ran, key=ran.__getitem__, reverse=True)]
-    return next((name for name in names if kind_of(group, name) == kind), kind.name)
-
-
 def constant(
-    settings: StackSettings, month: Month, rates: Rates, name: str, nodes: Sequence[FleetNodes], *assumptions: str
+    settings: StackSettings,
+    month: Month,
+    rates: Rates,
+    name: str,
+    fleets: Sequence[Sequence[FleetNodes]],
+    *assumptions: str,
 ) -> Alternative:
-    """Price nodes that run all month under the stack's assumed plan, which covers them all, or else on demand."""
-    there = [each for each in nodes if each.most]
-    for each in there:
+    """Price nodes that run all month under the stack's assumed plan, which covers them all, or else on demand.
+
+    `fleets`: the smallest and the largest one, or one.
+    """
+    there = [[each for each in nodes if each.count] for nodes in fleets]
+    every = [each for nodes in there for each in nodes]
+    for each in every:
         if not each.types or any(kind.instance_type not in rates.listed for kind in each.types if kind.instance_type):
             return unknown(name, f"no price for the nodes of {each.group or 'no group'}")
-    fleet = _Fleet(settings=settings, month=month, rates=rates, nodes=there)
+    priced = [_Fleet(settings=settings, month=month, rates=rates, nodes=nodes) for nodes in there]
     assumed = settings.costs.pricing_assumption
     other = PricingAssumption.COMPUTE_1Y if assumed is PricingAssumption.ON_DEMAND else PricingAssumption.ON_DEMAND
-    spot = {kind.instance_type for each in there for kind in each.types if kind.capacity_type == SPOT}
+    spot = {kind.instance_type for each in every for kind in each.types if kind.capacity_type == SPOT}
     bare = sorted(spot - rates.spot_share.keys())
-    low, high = fleet.usd(assumed)
+    texts = [", ".join(each.text for each in nodes) for nodes in there]
+    low, high = _hull([fleet.usd(assumed) for fleet in priced])
+    otherwise = usd_text(_hull([fleet.usd(other) for fleet in priced]))
     return Alternative(
         name=name,
         low_usd=low,
         high_usd=high,
-        spot_usd=fleet.spot_usd(),
+        spot_usd=_hull([fleet.spot_usd() for fleet in priced]),
         assumptions=(
             *assumptions,
-            f"nodes: {', '.join(each.text for each in there)}",
-            f"every node {_priced(assumed)}; {_priced(other)} they cost {usd_text(fleet.usd(other))}",
+            f"nodes: {', or '.join(dict.fromkeys(texts))}",
+            f"{'on-demand' if spot else 'all'} nodes {_priced(assumed)}; the fleet costs {otherwise} {_priced(other)}",
             *([f"no typical spot saving is known for {', '.join(bare)}"] if bare else ()),
         ),
     )
+
+
+def _hull(bounds: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    return min(low for low, _ in bounds), max(high for _, high in bounds)
 
 
 def _priced(assumption: PricingAssumption) -> str:
@@ -170,8 +195,8 @@ class _Fleet:
         low = high = 0.0
         for each in self.nodes:
             prices = [self._price(each.group, kind, plan) for kind in each.types]
-            low += each.least * min(listed + spot_low for listed, spot_low, _ in prices)
-            high += each.most * max(listed + spot_high for listed, _, spot_high in prices)
+            low += each.count * min(listed + spot_low for listed, spot_low, _ in prices)
+            high += each.count * max(listed + spot_high for listed, _, spot_high in prices)
         return low, high
 
     def spot_usd(self) -> tuple[float, float]:

@@ -215,9 +215,10 @@ class Ledger:
         gaps_usd = sum(gap.high_usd - gap.low_usd for gap in self.gaps)
         return entry.low_usd - self.low_usd, entry.high_usd - self.high_usd + gaps_usd
 
-    def measurable(self, saved: Sequence[float]) -> bool:
-        """Return False if a saving is within the noise of the model: it may be none."""
-        return max(map(abs, saved)) >= NOISE * (self.low_usd + self.high_usd) / 2
+    def measurable(self, saved: Sequence[float], billed_usd: float | None = None) -> bool:
+        """Return False if a saving is within the noise of the model: it may be none. `billed_usd`: of the nodes."""
+        month_usd = (self.low_usd + self.high_usd) / 2 if billed_usd is None else billed_usd
+        return max(map(abs, saved)) >= NOISE * month_usd
 
 
 def plain(value: object) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from typing import Any, TypeAlias
 
 from pydantic import TypeAdapter
 
+from ebbtide.lab.ledger.bill.difference import Difference
+from ebbtide.lab.ledger.bill.lines import Part
 from ebbtide.lab.ledger.month import Ledger, LedgerError
 from ebbtide.settings.load import STACKS
 from ebbtide.text.files import MOST_OF_A_DOCUMENT, read_file, write_file
@@ -20,7 +22,7 @@ from ebbtide.text.files import MOST_OF_A_DOCUMENT, read_file, write_file
 SCHEMA = 1
 FOLDER = "ledger"
 Entry: TypeAlias = Mapping[str, Any]
-_LEDGER = TypeAdapter(Ledger)
+_LEDGER, _DIFFERENCE = TypeAdapter(Ledger), TypeAdapter(Difference)
 
 
 def month_path(root: Path, stack: str, month: str) -> Path:
@@ -60,10 +62,18 @@ def read_entries(path: Path) -> list[Entry]:
     return entries
 
 
-def committed(path: Path) -> tuple[Ledger, Entry | None]:
-    """Return the ledger and the bill of a file's last entry. Raises `LedgerError`."""
+def committed(path: Path) -> tuple[Ledger, Difference | None]:
+    """Return the ledger of a file's last entry, and the bill beside it. Raises `LedgerError`.
+
+    Differences of former releases lack the bill's sums, which the bill has.
+    """
     *_, last = read_entries(path)
-    return _LEDGER.validate_python(last["ledger"]), last["bill"]
+    ledger, bill = _LEDGER.validate_python(last["ledger"]), last["bill"]
+    if bill is None:
+        return ledger, None
+    parts: Mapping[str, float] = bill["parts"]
+    sums = {"nodes_usd": parts.get(Part.NODES, 0.0), "all_usd": sum(parts.values())}
+    return ledger, _DIFFERENCE.validate_python({**sums, **last["difference"]})
 
 
 def add_entry(path: Path, document: Mapping[str, Any], written: datetime) -> bool:
@@ -74,6 +84,8 @@ def add_entry(path: Path, document: Mapping[str, Any], written: datetime) -> boo
     entries = read_entries(path)
     last: Entry = entries[-1] if entries else {}
     content = {name: document.get(name, last.get(name)) for name in ("ledger", "bill", "difference")}
+    if last and _LEDGER.validate_python(last["ledger"]) == _LEDGER.validate_python(content["ledger"]):
+        content["ledger"] = last["ledger"]  # as it was written: a newer release may add fields
     if content.items() <= last.items():
         return False
     entry: Entry = {"written": written.isoformat(timespec="seconds"), "previous": last.get("checksum", ""), **content}

@@ -1,21 +1,24 @@
 """The committed months of all stacks, sorted by what could still be saved."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import RenderableType
 
-from ebbtide.lab.ledger.month import LedgerError
+from ebbtide.lab.ledger.bill.difference import Difference
+from ebbtide.lab.ledger.month import Ledger, LedgerError
 from ebbtide.lab.ledger.month_file import committed, month_paths
-from ebbtide.lab.ledger.sheets import saved_text, span
+from ebbtide.lab.ledger.sheets import basis, saved_by, saved_text, span
 from ebbtide.text.money import dollars
-from ebbtide.text.sheet import DOLLARS, Sheet, left, right
+from ebbtide.text.sheet import DOLLARS, Cell, Sheet, left, right
 from ebbtide.text.terminal import sheet_table
 
+_CAPTION = "Nodes at list prices before commitments and discounts, or at the bill's. Saved: against costs.before."
 _COLUMNS = (
     *left("customer", "stack", "month"),
-    *right("nodes cost"),
-    *right("bill", unit=DOLLARS),
+    *right("nodes at list prices"),
+    *right("nodes on the bill", "bill", unit=DOLLARS),
     *right("saved", "could still be saved"),
 )
 
@@ -25,39 +28,47 @@ def overview(root: Path, month: str) -> tuple[list[dict[str, Any]], RenderableTy
 
     Raises `LedgerError` with a line for each file that is damaged: a table without its stack would look complete.
     """
-    stacks: list[dict[str, Any]] = []
+    months: list[tuple[Ledger, Difference | None]] = []
     faults: list[str] = []
     for path in month_paths(root, month):
         try:
-            ledger, bill = committed(path)
+            months.append(committed(path))
         except LedgerError as fault:
             faults.append(str(fault))
-            continue
-        stacks.append(
-            {
-                "stack": ledger.stack,
-                "month": ledger.month.name,
-                "customer": ledger.customer,
-                "low_usd": ledger.low_usd,
-                "high_usd": ledger.high_usd,
-                "idle_usd": ledger.idle_usd,
-                "saved": next(iter(ledger.saved.values()), None),
-                "bill_usd": None if bill is None else sum(bill["parts"].values()),
-            }
-        )
     if faults:
         raise LedgerError("\n".join(faults))
-    if not stacks:
+    if not months:
         raise LedgerError(f"found no {month or 'month'} in stacks/ledger: wanted one (ebbtide ledger STACK --write)")
-    stacks.sort(key=lambda stack: (-stack["idle_usd"], stack["stack"]))
-    rows = [
-        (
-            *(stack[name] for name in ("customer", "stack", "month")),
-            span(stack["low_usd"], stack["high_usd"]),
-            stack["bill_usd"],
-            saved_text(stack["saved"]),
-            f"up to {dollars(stack['idle_usd'])}",
-        )
-        for stack in stacks
-    ]
-    return stacks, sheet_table(Sheet(columns=_COLUMNS, rows=rows))
+    months.sort(key=lambda of: (-of[0].could_save_usd, of[0].stack))
+    sheet = Sheet(caption=_CAPTION, columns=_COLUMNS, rows=[_row(*of) for of in months])
+    return [_document(*of) for of in months], sheet_table(sheet)
+
+
+def _document(ledger: Ledger, billed: Difference | None) -> dict[str, Any]:
+    return {
+        "stack": ledger.stack,
+        "month": ledger.month.name,
+        "customer": ledger.customer,
+        "low_usd": ledger.low_usd,
+        "high_usd": ledger.high_usd,
+        "basis": basis(ledger),
+        "idle_usd": ledger.idle_usd,
+        "could_save_usd": ledger.could_save_usd,
+        "saved": saved_by(ledger, billed)[0],
+        "bill_nodes_usd": billed and billed.nodes_usd,
+        "bill_usd": billed and billed.all_usd,
+    }
+
+
+def _row(ledger: Ledger, billed: Difference | None) -> Sequence[Cell]:
+    saved, billed_usd = saved_by(ledger, billed)
+    return (
+        ledger.customer,
+        ledger.stack,
+        ledger.month.name,
+        span(ledger.low_usd, ledger.high_usd),
+        billed and billed.nodes_usd,
+        billed and billed.all_usd,
+        None if saved is None else saved_text(ledger, saved, billed_usd),
+        f"up to {dollars(ledger.could_save_usd)}",
+    )

@@ -1,11 +1,21 @@
 """The ledger as one page, in the style of the other reports."""
 
 from calendar import monthrange
+from collections.abc import Iterator
 from datetime import date
 from operator import attrgetter
 
-from ebbtide.lab.ledger.month import Ledger
-from ebbtide.lab.ledger.sheets import NO_GROUP, LedgerView, headline, saved_text, share_text
+from ebbtide.lab.ledger.month import BEFORE, Ledger
+from ebbtide.lab.ledger.sheets import (
+    NO_GROUP,
+    LedgerView,
+    basis,
+    headline,
+    recorded_text,
+    saved_by,
+    saved_text,
+    share_text,
+)
 from ebbtide.lab.report.live.charts import LiveChart, panel_of, stacked
 from ebbtide.lab.report.live.figures import LiveFigure, Plan, drawn
 from ebbtide.lab.report.live.record import Band
@@ -13,7 +23,7 @@ from ebbtide.lab.report.pages.page import Tile
 from ebbtide.lab.report.pages.template import rendered
 from ebbtide.text.counts import count, percent, several
 from ebbtide.text.durations import HOUR_S
-from ebbtide.text.money import dollars
+from ebbtide.text.money import cents, dollars
 from ebbtide.vocabulary.windows import zone_of
 
 
@@ -23,26 +33,30 @@ def render_page(view: LedgerView) -> str:
     return rendered(
         "ledger.html.j2",
         title=f"Ebbtide ledger: {ledger.customer}, {ledger.month.name}",
-        verdict=headline(ledger),
+        verdict=headline(view),
         lead=f"{ledger.month.name} in {ledger.month.zone}, as {ledger.source} recorded it.{incomplete}",
         month=ledger.month.name,
-        tiles=_tiles(ledger),
+        tiles=[*_tiles(view)],
         figure=_days(ledger) if ledger.paid else None,
         sheets=view.sheets,
         assumptions=view.assumptions,
     )
 
 
-def _tiles(ledger: Ledger) -> list[Tile]:
-    hours, idle = sum(row.hours for row in ledger.paid), ledger.idle_usd
-    known = [(name, saved) for name, saved in ledger.saved.items() if saved is not None]
-    return [
-        Tile(dollars(ledger.recorded_usd), "recorded", f"{count(hours)} node-hours"),
-        Tile(dollars(ledger.boot_usd), "boots, estimated", several(sum(row.boots for row in ledger.paid), "boot")),
-        Tile(percent(ledger.recorded_share), "of the month recorded", several(len(ledger.gaps), "gap")),
-        Tile(share_text(ledger, idle), "of the dollars idle", f"{dollars(idle)}: requested by no pod"),
-        *(Tile(saved_text(saved), "saved", f"against: {name}") for name, saved in known[:1]),
-    ]
+def _tiles(view: LedgerView) -> Iterator[Tile]:
+    ledger, billed = view.ledger, view.difference
+    hours = sum(row.hours for row in ledger.paid)
+    if billed is not None:
+        yield Tile(cents(billed.nodes_usd), "nodes on AWS' bill", f"{cents(billed.all_usd)} for all lines")
+    yield Tile(recorded_text(ledger), "recorded nodes", f"{basis(ledger)}; {count(hours)} node-hours")
+    yield Tile(dollars(ledger.boot_usd), "boots, estimated", several(sum(row.boots for row in ledger.paid), "boot"))
+    yield Tile(percent(ledger.recorded_share), "of the month recorded", several(len(ledger.gaps), "gap"))
+    could = f"fewer nodes save at most {dollars(ledger.could_save_usd)}"
+    yield Tile(share_text(ledger, ledger.idle_usd), "of the dollars idle", f"requested by no pod; {could}")
+    saved, billed_usd = saved_by(ledger, billed)
+    if saved is not None:
+        rates = basis(ledger) if billed_usd is None else "at the bill's rates"
+        yield Tile(saved_text(ledger, saved, billed_usd), "saved", f"against: {BEFORE}, {rates}")
 
 
 def _days(ledger: Ledger) -> LiveFigure:
@@ -70,5 +84,7 @@ def _days(ledger: Ledger) -> LiveFigure:
         shown=shown,
         money=True,
     )
-    note = "Recorded dollars by group, without boots and without nodes that may have run in a gap."
+    note = (
+        "Recorded dollars by group, spot at typical prices, without boots and without nodes that may have run in a gap."
+    )
     return drawn(Plan(name="days", heading="Dollars of each day", note=note), chart)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ebbtide.lab.ledger.lives import NodeKey
-from ebbtide.lab.ledger.month import SPOT, LedgerError
+from ebbtide.lab.ledger.month import LIST_PRICES, SPOT, LedgerError
 from ebbtide.lab.ledger.reading import RecordedMonth, Steps
 from ebbtide.prices import NoPrice, PricingAssumption, on_demand, price_date, spot_typical, steady
 from ebbtide.prices.missing import how_to_price
@@ -120,6 +120,16 @@ def plan_share(settings: StackSettings, group: str, plan: PricingAssumption, ins
         return steady(settings.stated_region, kind, plan) / on_demand(settings.stated_region, kind)
     except NoPrice:
         return 1.0
+
+
+def basis_of(settings: StackSettings) -> str:
+    """Return the prices of the ledger's dollars: list prices, a directory's, or those that the stack file states."""
+    if _replaced(settings):
+        return f"the prices of {place_in_use()}"
+    own = [
+        kind.usd_per_hour is not None for shape in with_node_sets(settings).node_groups.values() for kind in shape.types
+    ]
+    return "the stack file's prices" if own and all(own) else LIST_PRICES
 
 
 def described(settings: StackSettings) -> dict[str, str]:

@@ -51,6 +51,40 @@ class ReplayedUsd:
         return self.listed + self.spot_high
 
 
+def nodes_for(
+    settings: StackSettings, mixes: Mapping[str, Mix], workers: Mapping[str, int], at: datetime
+) -> Mapping[tuple[str, str], int]:
+    """Return the nodes that the stack's provisioners have for these workers and all services, by group and type.
+
+    Counted `_SETTLED_S` after the workers were wanted, on an empty cluster whose budgets stay closed.
+    """
+    setup = replace(
+        night_setup_of(settings, ReplayOptions(start=at, days=1, rollouts=False)), end_s=_SETTLED_S, runs=()
+    )
+    topology, plan = _cluster(settings, mixes)
+    world = World(plan, (), replace(world_setup_of(setup, Strategy.FIXED_FLEXIBLE), asleep=()))
+    for pool, count in workers.items():
+        world.timeline.at(0.0, partial(world.scale, pool, count), BEFORE_THE_MODEL)
+    world.timeline.run_until(_SETTLED_S)
+    nodes: dict[tuple[str, str], int] = {}
+    for node, count in world.cluster.node_counts().items():
+        if count:
+            place = topology.source_of[node], topology.type_of(node).name
+            nodes[place] = nodes.get(place, 0) + count
+    return nodes
+
+
+_SETTLED_S = HOUR_S
+"""Pods that found no node ask again within seconds, and a node boots in two minutes."""
+
+
+def _cluster(settings: StackSettings, mixes: Mapping[str, Mix]) -> tuple[Topology, ClusterPlan]:
+    """Return the stack as it is, with the types that ran."""
+    ran = with_types_that_ran(settings, mixes)
+    topology, plan = cluster_of(ran.settings, Strategy.FIXED_FLEXIBLE)
+    return topology, ran.offered(replace(plan, jobs=(), ray=()), topology)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonthReplay:
     """`settings` are with known nodes; `pools` are the recorded wanted workers."""
@@ -75,9 +109,7 @@ class MonthReplay:
         month = self.ledger.month
         options = ReplayOptions(start=month.begin, days=-int(-month.hours // 24), rollouts=rollouts)
         setup = replace(night_setup_of(self.settings, options), end_s=month.hours * HOUR_S, runs=(), asleep=naps)
-        ran = with_types_that_ran(self.settings, self.mixes)
-        topology, everything = cluster_of(ran.settings, Strategy.FIXED_FLEXIBLE)
-        plan = ran.offered(replace(everything, jobs=(), ray=()), topology)
+        topology, plan = _cluster(self.settings, self.mixes)
         world = World(plan, (), world_setup_of(setup, Strategy.FIXED_FLEXIBLE))
         for pool, steps in self.pools.items():
             for at, value in steps:

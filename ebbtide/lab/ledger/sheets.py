@@ -7,10 +7,10 @@ from rich.console import Group, RenderableType
 
 from ebbtide.lab.ledger.bill.bill import Bill, LeftOut
 from ebbtide.lab.ledger.bill.difference import Difference
-from ebbtide.lab.ledger.month import SPOT, Ledger, NodeHours
+from ebbtide.lab.ledger.month import BEFORE, LIST_PRICES, SPOT, Ledger, NodeHours
 from ebbtide.text.counts import DASH, number_of, percent
-from ebbtide.text.money import dollars
-from ebbtide.text.sheet import DOLLARS, Cell, Column, Sheet, left, right
+from ebbtide.text.money import cents, dollar_range, dollars
+from ebbtide.text.sheet import CENTS, DOLLARS, Cell, Column, Sheet, left, right
 from ebbtide.text.terminal import sheet_table
 
 NO_GROUP, UNTYPED = "no group", "instance type unknown"
@@ -23,10 +23,11 @@ class LedgerView:
     ledger: Ledger
     sheets: Mapping[str, Sheet]
     assumptions: Mapping[str, Sequence[str]]
+    difference: Difference | None
 
 
 def view_of(ledger: Ledger, bill: Bill | None = None, difference: Difference | None = None) -> LedgerView:
-    sheets = {"paid": _paid(ledger), "saved": _instead(ledger), "caused by": _caused(ledger)}
+    sheets = {"paid": _paid(ledger), "saved": _instead(ledger, difference), "caused by": _caused(ledger)}
     gaps = [
         f"Not recorded: {gap.begin:%Y-%m-%d %H:%M} to {gap.end:%Y-%m-%d %H:%M} UTC, "
         f"{span(gap.low_usd, gap.high_usd)} ({gap.why})."
@@ -37,22 +38,46 @@ def view_of(ledger: Ledger, bill: Bill | None = None, difference: Difference | N
         "month": [*gaps, *ledger.notes],
         "prices": [f"{kind}: {source}" for kind, source in ledger.prices.items()],
     }
-    if bill is not None and difference is not None:
-        sheets |= {"bill": bill_sheet(bill), "bill and ledger": _difference(difference)}
+    if bill is not None:
+        sheets["bill"] = bill_sheet(bill)
         assumptions["bill"] = [*bill_notes(bill)]
-    return LedgerView(ledger=ledger, sheets=sheets, assumptions=assumptions)
+    if difference is not None:
+        sheets["bill and ledger"] = _difference(difference)
+        assumptions["saved at the bill's rates"] = [*difference.assumptions]
+    return LedgerView(ledger=ledger, sheets=sheets, assumptions=assumptions, difference=difference)
 
 
-def headline(ledger: Ledger) -> str:
-    return f"{ledger.customer}, {ledger.month.name}: nodes cost {span(ledger.low_usd, ledger.high_usd)}"
+def headline(view: LedgerView) -> str:
+    """Return the bill's amounts, or else the ledger's with its prices."""
+    ledger, difference = view.ledger, view.difference
+    if difference is None:
+        text = f"nodes cost {span(ledger.low_usd, ledger.high_usd)} {basis(ledger)}"
+    else:
+        text = f"AWS' bill has {cents(difference.nodes_usd)} for nodes, {cents(difference.all_usd)} for all lines"
+    return f"{ledger.customer}, {ledger.month.name}: {text}"
+
+
+def basis(ledger: Ledger) -> str:
+    """Return the prices of a ledger's dollars."""
+    plan = " and the assumed plan" if ledger.plan_usd else ""
+    reduced = ", before commitments and discounts" if ledger.basis == LIST_PRICES and not plan else ""
+    other = ", before other commitments and discounts" if ledger.basis == LIST_PRICES and plan else ""
+    return f"at {ledger.basis}{plan}{reduced}{other}"
+
+
+def recorded_text(ledger: Ledger) -> str:
+    less, more = sum(row.less_usd for row in ledger.paid), sum(row.more_usd for row in ledger.paid)
+    return span(ledger.recorded_usd - less, ledger.recorded_usd + more)
 
 
 def as_text(view: LedgerView) -> RenderableType:
     ledger = view.ledger
     plan = f", including {dollars(ledger.plan_usd)} by the assumed plan" if ledger.plan_usd else ""
+    beside = f"Nodes cost {span(ledger.low_usd, ledger.high_usd)} {basis(ledger)}."
     lines = [
-        f"{headline(ledger)}.",
-        f"Recorded: {dollars(ledger.recorded_usd)}{plan}. Boots, estimated: {dollars(ledger.boot_usd)}.",
+        f"{headline(view)}.",
+        *([] if view.difference is None else [beside]),
+        f"Recorded: {recorded_text(ledger)}{plan}. Boots, estimated: {dollars(ledger.boot_usd)}.",
         *([f"Incomplete: {ledger.incomplete}."] if ledger.incomplete else []),
     ]
     tables = (part for sheet in view.sheets.values() for part in ("", sheet_table(sheet)))
@@ -62,11 +87,31 @@ def as_text(view: LedgerView) -> RenderableType:
 
 def span(low: float | None, high: float | None) -> str:
     """Return `$5`, or `$5 to $9`, or a dash."""
-    return DASH if low is None or high is None else " to ".join(dict.fromkeys((dollars(low), dollars(high))))
+    return DASH if low is None or high is None else dollar_range(low, high)
 
 
-def saved_text(saved: Sequence[float] | None) -> str:
-    return "not enough data" if saved is None else span(*saved)
+def saved_text(ledger: Ledger, saved: Sequence[float] | None, billed_usd: float | None = None) -> str:
+    """`billed_usd`: of the nodes, for a saving at the bill's rates."""
+    if saved is None:
+        return "not enough data"
+    return span(*saved) if ledger.measurable(saved, billed_usd) else "no measurable difference"
+
+
+def saved_by(ledger: Ledger, difference: Difference | None) -> tuple[tuple[float, float] | None, float | None]:
+    """Return what was saved against the fleet before, and the bill's dollars of nodes if it is at the bill's rates.
+
+    None if it is not known.
+    """
+    if difference is None or not difference.saved:
+        return ledger.saved.get(BEFORE), None
+    return difference.saved.get(BEFORE), difference.nodes_usd
+
+
+def dollars_of(rows: Sequence[NodeHours]) -> Cell:
+    """Return the dollars of rows, as a range if they have spot nodes."""
+    usd, less = sum(row.usd for row in rows), sum(row.less_usd for row in rows)
+    more = sum(row.more_usd for row in rows)
+    return dollar_range(usd - less, usd + more) if less or more else usd
 
 
 def share_text(ledger: Ledger, usd: float) -> str:
@@ -84,10 +129,10 @@ def _paid(ledger: Ledger) -> Sheet:
         lines["gaps"] = span(sum(gap.low_usd for gap in ledger.gaps), sum(gap.high_usd for gap in ledger.gaps))
     total = span(ledger.low_usd - ledger.boot_usd, ledger.high_usd - ledger.boot_usd)
     return Sheet(
-        caption="Nodes at the prices below. Boots are estimated, and gaps have bounds instead of a figure.",
+        caption=f"Nodes {basis(ledger)}. Boots are estimated; spot nodes and gaps have bounds instead of a figure.",
         columns=[*_first("group"), *right("dollars", unit=DOLLARS), *_PAID],
         rows=[
-            *((name, sum(row.usd for row in rows), *_sums(rows)) for name, rows in groups.items()),
+            *((name, dollars_of(rows), *_sums(rows)) for name, rows in groups.items()),
             *([(UNTYPED, DASH, *_sums(untyped))] if untyped else []),
             *((name, cell, *[""] * len(_PAID)) for name, cell in lines.items()),
         ],
@@ -112,13 +157,19 @@ def _sums(rows: Sequence[NodeHours]) -> list[float]:
     return [sum(map(of, rows)) for of in _PAID.values()]
 
 
-def _instead(ledger: Ledger) -> Sheet:
+def _instead(ledger: Ledger, difference: Difference | None) -> Sheet:
+    billed = difference if difference is not None and difference.saved else None
+    by_bill = right("saved at the bill's rates") if billed else []
     return Sheet(
-        caption="Saved: dollars of the alternative less the month's. "
-        "Each figure is a range; the assumptions are below.",
-        columns=[*_first("fleet"), *right("saved", "dollars")],
+        caption=f"Saved: dollars of the alternative less the month's, {basis(ledger)}. Assumptions are below.",
+        columns=[*_first("fleet"), *by_bill, *right("saved", "dollars")],
         rows=[
-            (entry.name, saved_text(ledger.saved[entry.name]), span(entry.low_usd, entry.high_usd))
+            (
+                entry.name,
+                *([saved_text(ledger, billed.saved.get(entry.name), billed.nodes_usd)] if billed else []),
+                saved_text(ledger, ledger.saved[entry.name]),
+                span(entry.low_usd, entry.high_usd),
+            )
             for entry in ledger.alternatives
         ],
     )
@@ -151,7 +202,7 @@ def bill_sheet(bill: Bill) -> Sheet:
     before = "" if bill.has_discounts else " before negotiated discounts"
     return Sheet(
         caption=f"Amortised cost{before}. Taxes, credits and refunds are listed apart.",
-        columns=[*_first("line of AWS' bill"), *right("dollars", unit=DOLLARS)],
+        columns=[*_first("line of AWS' bill"), *right("dollars", unit=CENTS)],
         rows=[*lines.items()],
     )
 

@@ -12,7 +12,8 @@ from datetime import datetime, timedelta
 from operator import itemgetter
 
 from ebbtide.preview.cost.floors import Calendar, Floor
-from ebbtide.prices import Capacity
+from ebbtide.prices import Capacity, InstanceType
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.capacity.packing import Waiting, grown, nodes_of
 from ebbtide.settings.capacity.placed import placed_pods
 from ebbtide.settings.capacity.placement import node_of_type, with_adopted_pools
@@ -55,8 +56,20 @@ def karpenter_usd(
 
     `usd_per_hour` has the price of each of the group's types, `node_hours` the hours by what pods take of a node.
     """
-    types = [(node_of_type(group, kind), usd) for kind, usd in zip(group.types, usd_per_hour, strict=True)]
-    return sum(hours * min(usd for node, usd in types if node.holds(load)) for load, hours in node_hours.items())
+    prices = dict(zip(group.types, usd_per_hour, strict=True))
+    return sum(hours * prices[launched(group, prices, load)] for load, hours in node_hours.items())
+
+
+def launched(group: NodeGroupSettings, usd_per_hour: Mapping[InstanceType, float], load: Capacity) -> InstanceType:
+    """Return the type of node that the provisioner launches for pods that take `load` of a node.
+
+    Karpenter launches the cheapest type that holds them. A managed group launches its first type on demand; which one
+    it launches on spot is not known, so the most expensive counts.
+    """
+    types = group.types
+    if not group.by_karpenter:
+        return max(types, key=usd_per_hour.__getitem__) if group.kind is NodeKind.SPOT else types[0]
+    return min((kind for kind in types if node_of_type(group, kind).holds(load)), key=usd_per_hour.__getitem__)
 
 
 def shares(floors: Sequence[Floor], within: Span) -> Mapping[tuple[int, ...], float]:

@@ -162,7 +162,7 @@ def _group(
     parts: list[tuple[NodeGroupSettings, GroupRate]] = []
     try:
         rates = _rates(group, settings)
-        rate, note = _dearest(rates), _range(group, rates)
+        rate, note = _dearest(rates), _range(group, rates, used)
         parts = [(part, _dearest(_rates(part, settings))) for part in parts_of(name, group).values()]
         usd_always = (
             karpenter_usd(group, [rate.above_usd for rate in rates], always)
@@ -203,16 +203,21 @@ def _total(nodes: Iterable[tuple[int, GroupRate]]) -> float | None:
     return sum(months) if months else None
 
 
-def _range(group: NodeGroupSettings, rates: Sequence[GroupRate]) -> str:
+def _range(group: NodeGroupSettings, rates: Sequence[GroupRate], used: float | None) -> str:
     """Return the cost range of a Karpenter group with several types; the table shows the most expensive one."""
-    least, most = (_month(end(rates, key=_above), group.max * HOURS_PER_MONTH) for end in (min, max))
-    if not group.by_karpenter or least is None or most is None or least == most:
+    least, most = (end(zip(group.types, rates, strict=True), key=_above) for end in (min, max))
+    if not group.by_karpenter or least[1].above_usd == most[1].above_usd:
         return ""
-    return f"{dollars(least)} to {dollars(most)} at max, depending on the types that Karpenter chooses"
+    texts: list[str] = []
+    for name, hours in (("at max", group.max * HOURS_PER_MONTH), ("at usage", used)):
+        low, high = (_month(rate, hours) for _, rate in (least, most))
+        if low is not None and high is not None:
+            texts.append(f"{dollars(low)} to {dollars(high)} {name}")
+    return f"{', '.join(texts)}: from {least[0].name} to {most[0].name}, as Karpenter chooses"
 
 
-def _above(rate: GroupRate) -> float:
-    return rate.above_usd
+def _above(priced: tuple[InstanceType, GroupRate]) -> float:
+    return priced[1].above_usd
 
 
 def _no_price(region: str) -> str:

@@ -88,7 +88,8 @@ def overlap(compared: Compared, before: str, after: str, names: Collection[str])
     price = None
     if longest is not None:
         with suppress(NoPrice):
-            price = on_demand(old.region, group.types[0]) * nodes * longest.total_seconds() / 3600
+            dearest = max(on_demand(old.region, kind) for kind in group.types)
+            price = dearest * nodes * longest.total_seconds() / 3600
     cost = "" if price is None else f", {dollars(price)} at most"
     return (
         f"none needed: no job is interrupted. Workers on {before} end their jobs first, so up to "

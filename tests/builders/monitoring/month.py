@@ -7,7 +7,7 @@ import random
 import subprocess
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
@@ -108,6 +108,17 @@ class KnownMonth:
 
     def usd_of(self, group: str) -> float:
         return sum(self._usd(run, listed=False) for run in self.runs if run.key.group == group)
+
+    def hourly(self) -> Iterator[tuple[Run, int, float, float, float]]:
+        """Yield each hour of the month in which a node ran: its share of the hour, its dollars, and those listed."""
+        for run in (run for run in self.runs if run.key.instance_type):
+            begin, end = max(run.created, self.begin), min(run.end, self.end)
+            hours = range(int((begin - self.begin) // 3600), int((end - self.begin - 1) // 3600) + 1)
+            for hour in hours if end > begin else ():
+                edges = self.begin + hour * 3600, self.begin + (hour + 1) * 3600
+                part = replace(run, created=max(begin, edges[0]), end=min(end, edges[1]))
+                share = (part.end - part.created) / 3600
+                yield run, hour, share, self._usd(part, listed=False), self._usd(part, listed=True)
 
     def recorded_hours(self, group: str) -> float:
         """Node-hours outside the holes."""

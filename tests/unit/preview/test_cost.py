@@ -49,7 +49,10 @@ def test_a_group_of_karpenter_with_several_sizes_has_the_range_of_its_cost(tmp_p
     bill = lines(shortest(more=f"ebbtide:nodeGroups: {{ {sizes} }}"), tmp_path)
 
     assert bill["flexible"].usd_at_max == pytest.approx(5886.72)
-    assert bill["flexible"].note == "$2,943 to $5,887 at max, depending on the types that Karpenter chooses"
+    types = "from m7i.2xlarge to m7i.4xlarge, as Karpenter chooses"
+    assert bill["flexible"].note == f"$2,943 to $5,887 at max: {types}"
+    used = lines(shortest(more=f"ebbtide:nodeGroups: {{ {sizes} }}"), tmp_path, flexible=1000)["flexible"]
+    assert used.note == f"$2,943 to $5,887 at max, $403 to $806 at usage: {types}"
     assert lines(shortest(more=GROUPS), tmp_path)["flexible"].note == ""
 
 

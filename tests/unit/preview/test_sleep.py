@@ -14,13 +14,15 @@ from ebbtide.preview.nights.sleep import sleep_lines
 from ebbtide.preview.sides import Side
 from ebbtide.settings.load import stack_of_text
 from ebbtide.settings.model import StackSettings
-from ebbtide.text.money import HOURS_PER_MONTH, dollars
+from ebbtide.text.money import HOURS_PER_MONTH, about_dollars
 from tests.builders.adoption import stack_with as adopted_stack
 from tests.builders.settings import shortest
 from tests.builders.workloads.sleeping import BUNDLED, sleeping_stack, sleeping_text
 
 NOON, NIGHT = datetime(2026, 11, 30, 12, tzinfo=UTC), datetime(2026, 11, 28, 12, tzinfo=UTC)  # a Monday, a Saturday
 AWAKE = "labels: {}"
+HOURS = (7 * 24 - 5 * (10 + 25 / 60)) / (7 * 24) * HOURS_PER_MONTH  # without the hours from 07:35 to 18:00
+NOTES_HOURS = (7 * 24 - 5 * (10 + 15 / 60)) / (7 * 24) * HOURS_PER_MONTH  # from 07:45
 
 
 def test_each_workload_names_its_next_sleep_in_local_time() -> None:
@@ -43,10 +45,55 @@ def test_the_saving_is_the_node_that_no_pod_needs_at_night() -> None:
     flexible = next(line for line in group_costs(settings, NOON.date()) if line.name == "flexible")
     assert flexible.rate is not None
     hourly = flexible.rate.above_usd + disk_usd_per_node_hour(settings, settings.node_groups["flexible"])
-    hours = (7 * 24 - 5 * (10 + 25 / 60)) / (7 * 24) * HOURS_PER_MONTH
+    hours = HOURS
 
     (*_, saving) = sleep_lines(settings, NOON)
-    assert f"{dollars(hours * hourly)}, {hours:,.0f} node-hours of flexible" in saving
+    assert f"about {about_dollars(hours * hourly)}, {hours:,.0f} node-hours of flexible (m7i.4xlarge) a month" in saving
+
+
+KARPENTER = "flexible: { instanceTypes: [m7i.2xlarge, m7i.4xlarge], max: 10, provisioner: karpenter }"
+GROUPS = f"ebbtide:nodeGroups: {{ fixed: {{ instanceTypes: [m7i.2xlarge], min: 1, max: 3 }}, {KARPENTER} }}"
+
+
+def saving_with(more: str, region: str = "us-east-1") -> str:
+    return list(sleep_lines(sleeping_stack(more=f"aws:region: {region}\n        {more}"), NOON))[-1]
+
+
+def test_karpenter_launches_the_small_type_for_pods_that_fit_it() -> None:
+    """Three pods of 1 CPU: an m7i.2xlarge at 0.4032 dollars an hour, and its disk of 50 GiB at 0.08 a month and GiB."""
+    usd = HOURS * (0.4032 + 0.08 * 50 / HOURS_PER_MONTH)
+
+    assert f"saves about {about_dollars(usd)}, {HOURS:,.0f} node-hours of flexible (m7i.2xlarge)" in saving_with(GROUPS)
+
+
+def test_karpenter_takes_a_smaller_node_for_the_pods_that_stay() -> None:
+    """Ten pods of 1 CPU that sleep and one that does not: one node of 16 CPUs by day and one of 8 by night."""
+    text = sleeping_text(more=f"aws:region: us-east-1\n        {GROUPS}", rank=AWAKE).replace(
+        "replicas: 2", "replicas: 10"
+    )
+    saving = list(sleep_lines(stack_of_text(text, stack="acme", file="Pulumi.acme.yaml"), NOON))[-1]
+    hours = f"{NOTES_HOURS:,.0f} node-hours of flexible"
+    usd = NOTES_HOURS * (0.8064 - 0.4032)
+
+    assert saving.startswith(
+        f"sleep saves about {about_dollars(usd)}, {hours} (m7i.4xlarge) and takes {hours} (m7i.2xlarge) instead"
+    )
+
+
+def test_a_managed_group_has_its_first_type_on_demand_and_the_most_expensive_on_spot() -> None:
+    managed = GROUPS.replace(KARPENTER, "flexible: { instanceTypes: [m7i.2xlarge, m6a.2xlarge], max: 10 }")
+
+    assert "node-hours of flexible (m7i.2xlarge)" in saving_with(managed)
+    assert "node-hours of flexible (m6a.2xlarge)" in saving_with(
+        managed.replace("m7i.2xlarge, m6a", "m6a.2xlarge, m7i")
+    )
+
+
+def test_without_a_price_the_smallest_type_that_holds_the_pods_is_named_and_no_amount() -> None:
+    unpriced = saving_with(GROUPS, region="xx-south-9")
+
+    assert unpriced.startswith(f"sleep saves {HOURS:,.0f} node-hours of flexible (m7i.2xlarge) a month")
+    assert "$" not in unpriced
 
 
 def test_what_sleeps_when_idle_saves_that_at_most() -> None:
@@ -54,7 +101,7 @@ def test_what_sleeps_when_idle_saves_that_at_most() -> None:
     (_, notes, _, saving), (*_, by_the_clock) = sleep_lines(idle, NOON), sleep_lines(sleeping_stack(), NOON)
 
     assert notes == "notes, once idle for 2h, sleeps from Mon 30 Nov 18:00 to Tue 1 Dec 07:45 with 0 of 2 pods"
-    assert saving == by_the_clock.replace("saves about", "saves at most about")
+    assert saving == by_the_clock.replace("saves about", "saves at most")
 
 
 @pytest.mark.parametrize("keys", [{"notes": AWAKE}, {"rank": AWAKE}, {"notes": AWAKE, "rank": AWAKE}])
@@ -153,7 +200,7 @@ def test_a_chart_that_sleeps_is_in_the_coming_nights_and_their_saving() -> None:
     line, saving = sleep_lines(chart_stack(), NOON)
 
     assert line == "notebooks sleeps from Mon 30 Nov 18:00 to Tue 1 Dec 07:45 with 0 of 2 pods"
-    assert "node-hours of flexible a month" in saving
+    assert "node-hours of flexible (m7i.4xlarge) a month" in saving
     assert [*sleep_lines(chart_stack(""), NOON)] == []
     changes = [*night_changes(chart_stack(""), chart_stack(), NOON, 14)]
     assert [line.partition(":")[0] for line in changes] == ["sleep of notebooks"]

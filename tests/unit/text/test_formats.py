@@ -4,10 +4,12 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ebbtide.text.counts import number_of, percent, several
 from ebbtide.text.durations import duration, format_duration, go_text, read_duration, short, whole_minutes
-from ebbtide.text.money import dollars, whole_dollars
+from ebbtide.text.money import cents, dollar_range, dollars, whole_dollars
 from ebbtide.text.quantities import CPU_UNITS, read_quantity
 
 
@@ -131,3 +133,39 @@ def test_durations_name_their_two_largest_units(seconds: float, text: str) -> No
 @pytest.mark.parametrize(("seconds", "text"), [(38, "38s"), (224, "3m 44s"), (7500, "2h 05m"), (97_200, "1d 3h")])
 def test_a_narrow_column_gets_short_units(seconds: float, text: str) -> None:
     assert short(duration(seconds)) == text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (392, 447, "$390 to $450"),
+        (1537, 9976, "$1,500 to $10,000"),
+        (10.604, 10.68, "$10.60 to $10.68"),
+        (-3, 4, "\N{MINUS SIGN}$3.00 to $4.00"),
+        (99.2, 100.4, "$99 to $101"),
+        (1234.2, 1234.9, "$1,234 to $1,235"),
+        (0.3, 0.6, "$0.30 to $0.60"),
+        (1549.131, 1549.134, "$1,549"),
+    ],
+)
+def test_a_range_is_as_precise_as_its_width(low: float, high: float, text: str) -> None:
+    assert dollar_range(low, high) == text
+
+
+@given(st.floats(-20_000, 20_000), st.floats(0.006, 20_000))
+def test_no_bound_lies_inside_the_range_that_is_shown_nor_far_outside(low: float, width: float) -> None:
+    high = low + width
+    shown = [
+        float(part.replace("\N{MINUS SIGN}", "-").replace("$", "").replace(",", ""))
+        for part in dollar_range(low, high).split(" to ")
+    ]
+
+    assert shown[0] <= low + 1e-4 * width
+    assert shown[-1] >= high - 1e-4 * width
+    slack = max(width / 10, 1.0 if max(abs(low), abs(high)) >= 99 else 0.01) * 1.001
+    assert low - shown[0] <= slack
+    assert shown[-1] - high <= slack
+
+
+def test_an_invoice_has_cents_at_any_size() -> None:
+    assert [cents(usd) for usd in (1549.134, -0.001, 3.5)] == ["$1,549.13", "$0.00", "$3.50"]

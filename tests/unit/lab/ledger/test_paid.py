@@ -303,7 +303,8 @@ def test_spot_nodes_with_gpus_are_billed_by_their_own_type(tmp_path: Path) -> No
         for index, (key, times) in enumerate(known.sightings.seen.items())
     }
     recording = replace(known, prices={}, sightings=replace(known.sightings, seen=seen))
-    text = stack().replace("m7i.4xlarge, m6a.4xlarge, m6i.4xlarge, m7i-flex.4xlarge", ", ".join(types))
+    costs = "before: { spot: { nodes: 2, instanceType: p5.4xlarge } }"
+    text = stack(costs=costs).replace("m7i.4xlarge, m6a.4xlarge, m6i.4xlarge, m7i-flex.4xlarge", ", ".join(types))
 
     ledger = ledger_of(recording, loaded(text, tmp_path), OCTOBER, datetime(2026, 11, 3, tzinfo=UTC))
 
@@ -312,11 +313,11 @@ def test_spot_nodes_with_gpus_are_billed_by_their_own_type(tmp_path: Path) -> No
     assert hour == {**{kind: {usd} for kind, usd in spot.items()}, types[2]: {round(on_demand(REGION, types[2]), 4)}}
     assert "No typical spot saving is known for p5.4xlarge: priced on demand." in ledger.notes
     (peak,) = (entry for entry in ledger.alternatives if entry.name == "peak fleet")
-    assert "no typical spot saving is known for p5.4xlarge: on demand" in peak.assumptions
-    nodes = int(next(text for text in peak.assumptions if text.startswith("nodes:")).split()[-2])
-    assert (peak.high_usd or 0) - (peak.low_usd or 0) > nodes * OCTOBER.hours * (
-        on_demand(REGION, types[2]) - spot[types[1]]
-    )
+    assert any("2 spot (g6e.2xlarge on spot)" in text for text in peak.assumptions)
+    (before,) = (entry for entry in ledger.alternatives if entry.name == "fixed fleet before")
+    assert "no typical spot saving is known for p5.4xlarge" in before.assumptions
+    assert before.high_usd == pytest.approx(2 * OCTOBER.hours * on_demand(REGION, types[2]))
+    assert (before.low_usd or 0) < (before.high_usd or 0)
 
 
 def test_each_described_type_of_existing_nodes_has_its_own_price(tmp_path: Path) -> None:

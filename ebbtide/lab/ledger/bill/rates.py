@@ -1,0 +1,128 @@
+"""What a bill's nodes cost beside the ledger's prices, and savings at these rates. Pure.
+
+A bill has no fleet that did not run, so an alternative's dollars are multiplied by ratios of the bill. On demand there
+are two: of all hours, commitments included, and of the hours that no commitment covers. The first assumes that
+commitments grow with the fleet, the second that they stay. A saving lies between. Commitments are paid for also if
+nodes go: what the report has unused could have covered additional hours, so the low end leaves it out.
+The bill's ratio by capacity type is that of the types that the ledger recorded.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ebbtide.lab.ledger.bill.bill import Bill, BillKey
+from ebbtide.lab.ledger.bill.lines import BilledAmounts, Charge, Part, Pricing
+from ebbtide.lab.ledger.month import SPOT, Alternative, Ledger
+from ebbtide.text.counts import percent
+from ebbtide.text.money import dollars
+
+Kinds = Mapping[tuple[str, str], tuple[float, float]]
+"""Recorded hours and dollars by instance type and capacity type."""
+
+
+def nodes_of(bill: Bill) -> Mapping[BillKey, BilledAmounts]:
+    """Return the lines of nodes without taxes, credits, refunds and discounts."""
+    return {
+        key: amounts
+        for key, amounts in bill.lines.items()
+        if key.part is Part.NODES and key.charge in (Charge.USAGE, Charge.PURCHASE)
+    }
+
+
+def recorded_kinds(ledger: Ledger) -> Kinds:
+    recorded: dict[tuple[str, str], tuple[float, float]] = {}
+    for row in ledger.paid:
+        kind = row.instance_type, row.capacity_type
+        hours, usd = recorded.get(kind, (0.0, 0.0))
+        recorded[kind] = hours + row.hours, usd + row.usd
+    return recorded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BillRates:
+    """Ratios of the bill's dollars to the ledger's price of the same hours."""
+
+    nodes_usd: float  # within the ledger's month
+    all_hours: float  # on demand, effective: commitments and discounts included
+    uncovered: float  # on demand, hours without a commitment: discounts included
+    spot: float | None  # effective to typical; None without spot hours in both
+    unused_usd: float  # commitments of the entire report that covered nothing
+
+    def saved(self, ledger: Ledger, entry: Alternative) -> tuple[float, float] | None:
+        """Return the bounds of the saving at the bill's rates."""
+        if entry.low_usd is None or entry.high_usd is None:
+            return None
+        spot_low, spot_high = self._spot_usd(ledger, entry.spot_usd)
+        low, high = entry.low_usd - entry.spot_usd[0], entry.high_usd - entry.spot_usd[1]
+        ratios = self.all_hours, self.uncovered
+        if entry.paired:
+            gaps_usd = sum(gap.high_usd - gap.low_usd for gap in ledger.gaps)
+            low, high = low - ledger.low_usd, high - ledger.high_usd + gaps_usd
+            least, most = min(low * ratio for ratio in ratios), max(high * ratio for ratio in ratios)
+        else:  # `low` has a plan for every node, `high` none
+            least, most = min(low * self.uncovered, high * self.all_hours), high * max(ratios)
+            least, most = least - self.nodes_usd, most - self.nodes_usd
+        least, most = least + spot_low, most + spot_high
+        return least - max(0.0, min(self.unused_usd, least)), most
+
+    def assumptions(self) -> Iterator[str]:
+        yield (
+            f"On-demand nodes cost {percent(self.all_hours)} of the ledger's prices, and {percent(self.uncovered)} in "
+            "hours without a commitment: an alternative's hours cost between the two."
+        )
+        if self.spot is not None:
+            yield f"Spot nodes cost {percent(self.spot)} of their typical price."
+        if self.unused_usd:
+            yield (
+                f"Fewer nodes save no commitment: the low end leaves out {dollars(self.unused_usd)} of unused ones in "
+                "the entire report, which could have covered additional hours."
+            )
+
+    def _spot_usd(self, ledger: Ledger, bounds: tuple[float, float]) -> tuple[float, float]:
+        """Return the spot nodes' part of an alternative at the bill's price, as if it had the month's types."""
+        rows = [row for row in ledger.paid if row.capacity_type == SPOT]
+        usd, less = sum(row.usd for row in rows), sum(row.less_usd for row in rows)
+        width = less + sum(row.more_usd for row in rows)
+        if self.spot is None or not width:
+            return bounds
+        place = (usd * self.spot - (usd - less)) / width
+        real = bounds[0] + place * (bounds[1] - bounds[0])
+        return real, real
+
+
+def rates_of_bill(ledger: Ledger, bill: Bill) -> BillRates:
+    recorded = recorded_kinds(ledger)
+    nodes_usd, on_demand, open_hours, spot = 0.0, _Sum(), _Sum(), _Sum()
+    for key, amounts in nodes_of(bill).items():
+        if key.outside:
+            continue
+        nodes_usd += amounts.effective
+        hours, usd = recorded.get((key.instance_type, key.capacity_type), (0.0, 0.0))
+        if not hours:
+            continue
+        at_ledger = usd / hours * amounts.quantity
+        (spot if key.capacity_type == SPOT else on_demand).add(amounts.effective, at_ledger)
+        if key.pricing is Pricing.STANDARD:
+            open_hours.add(amounts.contracted, at_ledger)
+    unused = 0.0 if bill.utilisation is None else bill.committed_usd * (1 - bill.utilisation)
+    return BillRates(
+        nodes_usd=nodes_usd,
+        all_hours=on_demand.ratio or 1.0,
+        uncovered=open_hours.ratio or 1.0,
+        spot=spot.ratio,
+        unused_usd=unused + bill.unused_reservation_usd,
+    )
+
+
+@dataclass(slots=True)
+class _Sum:
+    usd: float = 0.0
+    at_ledger: float = 0.0
+
+    def add(self, usd: float, at_ledger: float) -> None:
+        self.usd += usd
+        self.at_ledger += at_ledger
+
+    @property
+    def ratio(self) -> float | None:
+        return self.usd / self.at_ledger if self.at_ledger else None

@@ -1,0 +1,276 @@
+"""What a headline says: whose prices, the bill before the ledger, and no saving that is not known."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from ebbtide.lab.ledger.bill.difference import Difference, difference_of
+from ebbtide.lab.ledger.bill.reading import read_bill
+from ebbtide.lab.ledger.build import ledger_of
+from ebbtide.lab.ledger.month import BEFORE, Alternative, Ledger, Month, NodeHours, plain
+from ebbtide.lab.ledger.month_file import add_entry, committed, month_path
+from ebbtide.lab.ledger.overview import overview
+from ebbtide.lab.ledger.page import render_page
+from ebbtide.lab.ledger.sheets import as_text, headline, saved_by, view_of
+from ebbtide.settings import StackSettings
+from tests.builders.cur import Cells, covered, fee, node, write_csv
+from tests.builders.monitoring.month import FIXED, FLEXIBLE, KnownMonth, stack
+from tests.builders.settings import loaded
+from tests.builders.terminal import shown_text
+from tests.paths import ROOT
+
+OCTOBER = Month(year=2026, month=10, zone="UTC")
+SOON = datetime(2026, 11, 3, tzinfo=UTC)
+FORMER = ROOT / "tests/data/former/2026-11-29/repository/stacks/ledger/acme/2026-10.json"
+DISCOUNT, PLAN = 0.775, 0.6
+KNOWN = KnownMonth(month=OCTOBER, every=240.0, scale=0.2, spot_factor=1.35)
+
+
+@pytest.fixture(scope="module")
+def acme(tmp_path_factory: pytest.TempPathFactory) -> StackSettings:
+    return loaded(stack(), tmp_path_factory.mktemp("stack"))
+
+
+@pytest.fixture(scope="module")
+def ledger(acme: StackSettings) -> Ledger:
+    return ledger_of(replace(KNOWN.recording(), wanted={}), acme, OCTOBER, SOON)
+
+
+def billed_rows(*, plan_covers: Sequence[str] = (), unused_usd: float = 0.0) -> Iterator[Cells]:
+    """The known month as AWS bills it: negotiated prices, real spot prices, and a plan for the types named."""
+    for number, (run, hour, share, usd, listed) in enumerate(KNOWN.hourly()):
+        at = OCTOBER.begin + timedelta(hours=hour)
+        spot = run.key.capacity_type == "spot"
+        cells = {
+            "line_item_usage_amount": share,
+            "line_item_resource_id": f"i-{number:017x}",
+            "product_instance_type": run.key.instance_type,
+        }
+        if run.key.instance_type in plan_covers and not spot:
+            yield next(covered(at, listed, listed * PLAN, **cells))
+            continue
+        yield node(
+            at,
+            listed,
+            group=run.key.group,
+            kind=run.key.instance_type,
+            usage="SpotUsage" if spot else "BoxUsage",
+            line_item_unblended_cost=usd if spot else listed * DISCOUNT,
+            **{key: value for key, value in cells.items() if key != "product_instance_type"},
+        )
+    if unused_usd:
+        yield fee(OCTOBER.begin, unused_usd, 0.0)
+
+
+def beside(acme: StackSettings, ledger: Ledger, folder: Path, *rows: Cells) -> Difference:
+    return difference_of(ledger, read_bill([write_csv(folder / "cur.csv", rows)], acme, OCTOBER))
+
+
+def true_bill() -> float:
+    return KNOWN.usd_of("spot") + DISCOUNT * (KNOWN.usd() - KNOWN.usd_of("spot"))
+
+
+def fleet_before() -> float:
+    """List dollars of three fixed nodes and twelve flexible ones all month."""
+    return sum(
+        count * usd * (min(until, KNOWN.end) - max(since, KNOWN.begin)) / 3600
+        for count, kind in ((3, FIXED), (12, FLEXIBLE))
+        for (since, usd), until in zip(
+            KNOWN.prices[kind], (*(at for at, _ in KNOWN.prices[kind][1:]), KNOWN.end), strict=True
+        )
+    )
+
+
+def test_without_a_bill_the_headline_names_the_prices(acme: StackSettings, ledger: Ledger, tmp_path: Path) -> None:
+    planned = loaded(
+        stack(costs="before: { fixed: 3 }, pricingAssumption: compute-1y-no-upfront"), tmp_path
+    )  # `min` is 3 in the group fixed
+    with_plan = ledger_of(replace(KNOWN.recording(), wanted={}), planned, OCTOBER, SOON)
+
+    assert headline(view_of(ledger)).endswith(" at list prices, before commitments and discounts")
+    assert headline(view_of(with_plan)).endswith(
+        " at list prices and the assumed plan, before other commitments and discounts"
+    )
+    own = view_of(replace(ledger, basis="the stack file's prices"))
+    assert headline(own).endswith(" at the stack file's prices")
+
+
+def test_with_a_bill_its_nodes_lead_to_the_cent_and_list_prices_are_second(
+    acme: StackSettings, ledger: Ledger, tmp_path: Path
+) -> None:
+    found = beside(acme, ledger, tmp_path, *billed_rows())
+    view = view_of(ledger, None, found)
+
+    assert found.nodes_usd == pytest.approx(true_bill(), abs=0.01)
+    assert headline(view) == (
+        f"acme, 2026-10: AWS' bill has ${found.nodes_usd:,.2f} for nodes, ${found.all_usd:,.2f} for all lines"
+    )
+    assert shown_text(as_text(view)).splitlines()[1].endswith("at list prices, before commitments and discounts.")
+    page = render_page(view)
+    assert page.index("nodes on AWS' bill".replace("'", "&#39;")) < page.index("recorded nodes")
+
+
+def test_with_a_bill_the_saving_is_at_its_rates(acme: StackSettings, ledger: Ledger, tmp_path: Path) -> None:
+    """The fleet before would have had the negotiated prices, too."""
+    saved = beside(acme, ledger, tmp_path, *billed_rows()).saved[BEFORE]
+    at_list = ledger.saved[BEFORE]
+    truth = DISCOUNT * fleet_before() - true_bill()
+
+    assert saved is not None
+    assert at_list is not None
+    assert saved[0] < truth == pytest.approx(saved[1], rel=0.005)
+    assert at_list[1] > 1.2 * truth
+
+
+def test_hours_of_an_alternative_cost_between_the_plan_and_the_negotiated_price(
+    acme: StackSettings, ledger: Ledger, tmp_path: Path
+) -> None:
+    """A plan covers the fixed nodes; a fleet before of nodes under the plan, or of none, is in the range."""
+    found = beside(acme, ledger, tmp_path, *billed_rows(plan_covers=[FIXED]))
+    saved = found.saved[BEFORE]
+
+    assert saved is not None
+    assert saved[0] < PLAN * fleet_before() - found.nodes_usd + 0.2 * fleet_before()
+    assert saved[1] == pytest.approx(DISCOUNT * fleet_before() - found.nodes_usd, rel=0.005)
+    assert "in hours without a commitment" in found.assumptions[0]
+
+
+def test_unused_commitments_are_not_saved_by_fewer_nodes(acme: StackSettings, ledger: Ledger, tmp_path: Path) -> None:
+    without = beside(acme, ledger, tmp_path, *billed_rows()).saved[BEFORE]
+    found = beside(acme, ledger, tmp_path, *billed_rows(unused_usd=200.0))
+
+    assert without is not None
+    assert found.saved[BEFORE] == pytest.approx((without[0] - 200, without[1]), abs=0.01)
+    assert any("$200 of unused ones" in text for text in found.assumptions)
+
+
+def test_with_a_bill_the_spot_part_of_an_alternative_has_the_real_price(
+    acme: StackSettings, ledger: Ledger, tmp_path: Path
+) -> None:
+    """Twice the month's spot nodes: they save what the bill has for them, whatever the bounds of the typical price."""
+    rows = [row for row in ledger.paid if row.capacity_type == "spot"]
+    bounds = sum(row.usd - row.less_usd for row in rows), sum(row.usd + row.more_usd for row in rows)
+    more = Alternative(
+        name="more spot",
+        low_usd=ledger.low_usd + bounds[0],
+        high_usd=ledger.high_usd + bounds[1],
+        assumptions=(),
+        paired=True,
+        spot_usd=bounds,
+    )
+
+    saved = beside(acme, replace(ledger, alternatives=(more,)), tmp_path, *billed_rows()).saved["more spot"]
+
+    assert saved == pytest.approx((KNOWN.usd_of("spot"), KNOWN.usd_of("spot")), rel=0.01)
+    assert bounds[1] > 1.3 * KNOWN.usd_of("spot")
+
+
+def test_the_causes_hold_the_real_spot_price_and_no_range(acme: StackSettings, ledger: Ledger, tmp_path: Path) -> None:
+    found = beside(acme, ledger, tmp_path, *billed_rows())
+    typical = KNOWN.usd_of("spot") / 1.35
+
+    assert found.low_usd == found.high_usd
+    assert found.causes["spot prices"][0] == pytest.approx(0.35 * typical, rel=0.02)
+
+
+@pytest.mark.parametrize(("costs", "tiles"), [("before: { fixed: 3, flexible: 12 }", 1), ("tags: { team: a }", 0)])
+def test_only_against_the_fleet_before_a_tile_says_saved(tmp_path: Path, costs: str, tiles: int) -> None:
+    settings = loaded(stack(costs=costs), tmp_path)
+    found = ledger_of(replace(KNOWN.recording(), wanted={}), settings, OCTOBER, SOON)
+    page = render_page(view_of(found))
+
+    assert page.count("<dt>saved</dt>") == tiles
+    assert "peak fleet" in page
+    assert found.saved["peak fleet"] is not None
+
+
+def with_saving(ledger: Ledger, low: float, high: float) -> Ledger:
+    """A fleet before that saves these shares of the month."""
+    month = ledger.low_usd
+    sure = replace(ledger, paid=tuple(replace(row, less_usd=0.0, more_usd=0.0) for row in ledger.paid))
+    entry = Alternative(
+        name=BEFORE, low_usd=sure.low_usd + low * month, high_usd=sure.high_usd + high * month, assumptions=()
+    )
+    return replace(sure, alternatives=(entry,))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "measurable"), [(-0.01, 0.019, False), (0.001, 0.018, False), (0.005, 0.05, True), (-0.04, 0, True)]
+)
+def test_a_difference_within_the_noise_is_no_saving(
+    ledger: Ledger, tmp_path: Path, low: float, high: float, *, measurable: bool
+) -> None:
+    found = with_saving(ledger, low, high)
+    add_entry(month_path(tmp_path, "acme", "2026-10"), {"ledger": plain(found)}, SOON)
+    _, table = overview(tmp_path, "")
+
+    for text in (shown_text(as_text(view_of(found))), render_page(view_of(found)), shown_text(table)):
+        assert (" ".join(text.replace("\N{NO-BREAK SPACE}", " ").split()).count("no measurable") == 0) is measurable
+
+
+def test_idle_dollars_of_the_nodes_of_min_cannot_be_saved(acme: StackSettings, ledger: Ledger, tmp_path: Path) -> None:
+    """Half of each node is requested; one of four fixed nodes is beyond `min`, or three, of which two are idle."""
+    idle = {share.group: share.usd for share in ledger.shares if share.idle}
+    loose = loaded(stack().replace("min: 3,", "min: 1,"), tmp_path)
+    fewer = ledger_of(replace(KNOWN.recording(), wanted={}), loose, OCTOBER, SOON)
+
+    assert ledger.could_save_usd == pytest.approx(idle["flexible"] + idle["fixed"] / 2, rel=0.01)
+    assert fewer.could_save_usd == pytest.approx(idle["flexible"] + idle["fixed"], rel=0.01)
+
+
+def test_a_month_file_of_a_former_release_is_read_and_stays_as_it_was(tmp_path: Path) -> None:
+    path = month_path(tmp_path, "acme", "2026-10")
+    path.parent.mkdir(parents=True)
+    path.write_bytes(FORMER.read_bytes())
+
+    found, _ = committed(path)
+
+    assert found.could_save_usd == found.idle_usd
+    assert found.basis == "list prices"
+    assert {row.less_usd + row.more_usd for row in found.paid} == {0.0}
+    assert not add_entry(path, {"ledger": plain(found)}, SOON)
+    assert path.read_bytes() == FORMER.read_bytes()
+
+
+def test_a_former_entry_with_a_bill_has_the_bills_sums(tmp_path: Path) -> None:
+    """Its difference had no dollars of the nodes, and no savings at the bill's rates."""
+    old = json.loads(FORMER.read_text())["entries"][0]["ledger"]
+    path = month_path(tmp_path, "acme", "2026-10")
+    difference = {"low_usd": -3.0, "high_usd": -3.0, "causes": {"boots, which the ledger estimates": (-3.0, -3.0)}}
+    add_entry(path, {"ledger": old, "bill": {"parts": {"nodes": 70.5, "traffic": 1.5}}, "difference": difference}, SOON)
+
+    ledger, found = committed(path)
+
+    assert found is not None
+    assert (found.nodes_usd, found.all_usd) == (70.5, 72.0)
+    assert saved_by(ledger, found) == (ledger.saved.get(BEFORE), None)
+
+
+def test_a_bill_in_a_month_file_leads_also_without_its_report(
+    acme: StackSettings, ledger: Ledger, tmp_path: Path
+) -> None:
+    bill = read_bill([write_csv(tmp_path / "cur.csv", [*billed_rows()])], acme, OCTOBER)
+    path = month_path(tmp_path, "acme", "2026-10")
+    documents = {"ledger": plain(ledger), "bill": plain(bill), "difference": plain(difference_of(ledger, bill))}
+    add_entry(path, documents, SOON)
+
+    (entry,), table = overview(tmp_path, "")
+    saved = difference_of(ledger, bill).saved[BEFORE]
+
+    assert headline(view_of(committed(path)[0], None, committed(path)[1])).startswith("acme, 2026-10: AWS' bill has $")
+    assert entry["bill_nodes_usd"] == pytest.approx(true_bill(), abs=0.01)
+    assert entry["saved"] == pytest.approx(saved, abs=0.001)
+    assert "list prices" in shown_text(table)
+
+
+def test_a_group_with_spot_nodes_has_a_range_and_others_have_a_figure(ledger: Ledger) -> None:
+    cells = {row[0]: row[1] for row in view_of(ledger).sheets["paid"].body}
+    spot: list[NodeHours] = [row for row in ledger.paid if row.capacity_type == "spot"]
+
+    assert " to " in cells["spot"]
+    assert " to " not in cells["fixed"] + cells["flexible"]
+    assert sum(row.more_usd for row in spot) == pytest.approx(sum(row.usd for row in spot), rel=0.05)
