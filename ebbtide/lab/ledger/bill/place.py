@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ebbtide.lab.ledger.bill.report import LineItem
 from ebbtide.lab.ledger.month import LedgerError
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.sections.cluster import ClusterKind
+from ebbtide.settings.sections.cluster import CLUSTER_ARN, ClusterKind
 from ebbtide.text.counts import number_of
 
 _REGION = re.compile(r"[a-z]{2}(?:-[a-z]+)+-\d")
