@@ -258,7 +258,7 @@ def test_the_running_month_is_shown_to_date_beside_the_last_one(day: int, monkey
     done = ledger("acme", "--month", "2026-11", *NOWHERE, "--json", "month.json", "--report", "month.html")
 
     assert done.exit_code == 0, done.output
-    assert asked == [("acme", november, now.replace(minute=0))]
+    assert asked == [("acme", november, (), now.replace(minute=0))]
     document = json.loads(Path("month.json").read_text())
     usd = sum(group["usd"] for group in document["last_month"].values())
     assert usd == pytest.approx(sum(row.usd for row in LEDGER.paid), abs=0.01)
