@@ -15,10 +15,15 @@ from ebbtide.lab.ledger.month import BEFORE, Alternative, Gap, Ledger, Month, No
 from ebbtide.lab.ledger.month_file import add_entry, committed, month_path
 from ebbtide.lab.ledger.overview import overview
 from ebbtide.lab.ledger.page import render_page
+from ebbtide.lab.ledger.rates import basis_of
 from ebbtide.lab.ledger.sheets import as_text, headline, saved_by, view_of
+from ebbtide.prices.tables import ENVIRONMENT
 from ebbtide.settings import StackSettings
+from ebbtide.text.money import dollar_range
 from tests.builders.cur import Cells, covered, fee, node, write_csv
+from tests.builders.existing import onprem
 from tests.builders.monitoring.month import FIXED, FLEXIBLE, KnownMonth, stack
+from tests.builders.prices import before
 from tests.builders.settings import loaded
 from tests.builders.terminal import shown_text
 from tests.paths import ROOT
@@ -99,6 +104,19 @@ def test_without_a_bill_the_headline_names_the_prices(acme: StackSettings, ledge
     assert headline(own).endswith(" at the stack file's prices")
 
 
+def test_prices_of_a_directory_or_of_the_stack_file_are_no_list_prices(
+    acme: StackSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shapes = "flexible: { cpu: 15800m, memory: 60Gi, max: 4, usdPerHour: 0.7 }"
+    own = loaded(onprem(f"nodeSelectors: {{ flexible: {{ pool: a }} }}, nodeShapes: {{ {shapes} }}"), tmp_path)
+    for name, text in before().items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+
+    assert (basis_of(acme), basis_of(own)) == ("list prices", "the stack file's prices")
+    monkeypatch.setenv(ENVIRONMENT, str(tmp_path))
+    assert basis_of(acme) == f"the prices of {tmp_path}"
+
+
 def test_with_a_bill_its_nodes_lead_to_the_cent_and_list_prices_are_second(
     acme: StackSettings, ledger: Ledger, tmp_path: Path
 ) -> None:
@@ -116,14 +134,16 @@ def test_with_a_bill_its_nodes_lead_to_the_cent_and_list_prices_are_second(
 
 def test_with_a_bill_the_saving_is_at_its_rates(acme: StackSettings, ledger: Ledger, tmp_path: Path) -> None:
     """The fleet before would have had the negotiated prices, too."""
-    saved = beside(acme, ledger, tmp_path, *billed_rows()).saved[BEFORE]
-    at_list = ledger.saved[BEFORE]
+    found = beside(acme, ledger, tmp_path, *billed_rows())
+    saved, at_list = found.saved[BEFORE], ledger.saved[BEFORE]
     truth = DISCOUNT * fleet_before() - true_bill()
 
     assert saved is not None
     assert at_list is not None
     assert saved == pytest.approx((truth, truth), rel=0.005)
     assert at_list[1] > 1.2 * truth
+    row = view_of(ledger, None, found).sheets["saved"].body[0]
+    assert row[:3] == [BEFORE, dollar_range(*saved), dollar_range(*at_list)]
 
 
 def test_hours_of_an_alternative_cost_between_the_plan_and_the_negotiated_price(
