@@ -54,12 +54,12 @@ def test_a_gap_before_now_widens_the_range(acme: StackSettings) -> None:
     assert any(note.startswith("1 gap, 30 hours: $") for note in torn.notes)
 
 
-def test_without_a_recorded_day_there_is_no_forecast(acme: StackSettings) -> None:
-    """On its first day no later hour of a day was recorded."""
-    month, _ = running(acme, 9)
+@pytest.mark.parametrize(("hours", "days"), [(9, 0), (6 * 24 + 20, 6)])
+def test_before_a_week_was_recorded_there_is_no_forecast(acme: StackSettings, hours: int, days: int) -> None:
+    month, _ = running(acme, hours)
 
-    assert month.at_end_usd is None
-    assert month.outlook == "At the month's end: not enough data, no such day was recorded."
+    assert (month.at_end_usd, month.at_end, month.model_usd) == (None, {}, None)
+    assert month.outlook == f"At the month's end: not enough data, wanted 7 recorded days, found {days}."
     assert month.as_json()["at_end_usd"] is None
     assert "not enough data" in month.as_page()
 
