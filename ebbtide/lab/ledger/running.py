@@ -16,7 +16,7 @@ from ebbtide.lab.ledger.lives import Span
 from ebbtide.lab.ledger.month import Amount, Month, NodeHours
 from ebbtide.lab.ledger.paid import Paid, paid_of
 from ebbtide.lab.ledger.pattern import Pattern
-from ebbtide.lab.ledger.rates import Rates, rates_of
+from ebbtide.lab.ledger.rates import Rates, described, rates_of
 from ebbtide.lab.ledger.reading import RecordedMonth
 from ebbtide.lab.ledger.sheets import NO_GROUP, UNTYPED, gap_notes, span
 from ebbtide.lab.report.pages.page import Tile
@@ -115,7 +115,7 @@ class Running:
         last = [f"Last month is not known: {self.last}"] if isinstance(self.last, str) else []
         usage = "Expected: costs.expectedNodeHours, at the month's mean price of a node-hour."
         return [
-            "Dollars are without boots and the assumed plan.",
+            f"Dollars are without boots and the assumed plan. On-demand prices: {described(self.settings)['on-demand']}.",
             "Month's end: the same hours of the same weekdays; holidays are not known.",
             "Its range: each day as the cheapest and as the dearest recorded workday or weekend day.",
             *([usage] if self.expected else []),
