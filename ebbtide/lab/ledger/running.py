@@ -115,7 +115,8 @@ class Running:
         last = [f"Last month is not known: {self.last}"] if isinstance(self.last, str) else []
         usage = "Expected: costs.expectedNodeHours, at the month's mean price of a node-hour."
         return [
-            f"Dollars are without boots and the assumed plan. On-demand prices: {described(self.settings)['on-demand']}.",
+            "Dollars are without boots and the assumed plan.",
+            f"On-demand prices: {described(self.settings)['on-demand']}.",
             "Month's end: the same hours of the same weekdays; holidays are not known.",
             "Its range: each day as the cheapest and as the dearest recorded workday or weekend day.",
             *([usage] if self.expected else []),

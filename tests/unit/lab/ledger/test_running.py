@@ -54,6 +54,13 @@ def test_a_gap_before_now_widens_the_range(acme: StackSettings) -> None:
     assert any(note.startswith("1 gap, 30 hours: $") for note in torn.notes)
 
 
+def test_nodes_that_run_now_have_not_left(acme: StackSettings) -> None:
+    """By noon many nodes run. If they counted as departures, a gap of minutes could have had as many."""
+    morning, noon = (running(acme, hours, holes=((205.0, 205.3),))[0].paid.gaps[0] for hours in (341, 348))
+
+    assert noon.high_usd < 1.1 * morning.high_usd
+
+
 @pytest.mark.parametrize(("hours", "days"), [(9, 0), (6 * 24 + 20, 6)])
 def test_before_a_week_was_recorded_there_is_no_forecast(acme: StackSettings, hours: int, days: int) -> None:
     month, _ = running(acme, hours)
