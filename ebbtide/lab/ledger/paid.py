@@ -30,6 +30,7 @@ from ebbtide.lab.simulator.strategies.plans import NODE_BOOT_S
 from ebbtide.prices import PricingAssumption
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.model import StackSettings
+from ebbtide.text.counts import count
 from ebbtide.text.durations import HOUR_S
 
 
@@ -104,8 +105,15 @@ def paid_of(
         recorded=recorded,
         peaks=most,
         by_type=by_type,
-        notes=tuple(bounding.notes()),
+        notes=(*bounding.notes(), *_untyped_in(gaps, [life for life in there if not rates.know(life.key)])),
     )
+
+
+def _untyped_in(gaps: Sequence[Span], lives: Sequence[Life]) -> Iterator[str]:
+    """Say how long nodes without a type surely ran in gaps."""
+    hours = sum(overlap((life.begin, life.end), gap) for life in lives for gap in gaps) / HOUR_S
+    if hours:
+        yield f"In gaps, {count(hours)} node-hours of unknown instance types have no price and are in no bound."
 
 
 def _cut(life: Life, gaps: Sequence[Span], first: float, changes: Sequence[float]) -> Iterator[Span]:

@@ -15,7 +15,7 @@ from ebbtide.lab.ledger.month import Amount, Hourly, Month
 from ebbtide.text.durations import HOUR_S
 from ebbtide.vocabulary.windows import zone_of
 
-_FIRST_DAY_OF_WEEKEND = 5
+_FIRST_DAY_OF_WEEKEND, _SHORTEST_DAY = 5, 23
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +65,11 @@ class Pattern:
         for day, by_hour in self._days.items():
             if wanted <= by_hour.keys() and not (similar and _is_weekend(day) != weekend):
                 yield sum(by_hour[hour] for hour in wanted)
+
+    @property
+    def complete_days(self) -> int:
+        """Local days whose hours are all recorded; a day on which clocks change has 23 or 25."""
+        return sum(len(by_hour) >= _SHORTEST_DAY for by_hour in self._days.values())
 
     @cached_property
     def _days(self) -> Mapping[date, Mapping[int, float]]:

@@ -16,7 +16,7 @@ from ebbtide.lab.ledger.lives import Span
 from ebbtide.lab.ledger.month import Amount, Month, NodeHours
 from ebbtide.lab.ledger.paid import Paid, paid_of
 from ebbtide.lab.ledger.pattern import Pattern
-from ebbtide.lab.ledger.rates import Rates, rates_of
+from ebbtide.lab.ledger.rates import Rates, described, rates_of
 from ebbtide.lab.ledger.reading import RecordedMonth
 from ebbtide.lab.ledger.sheets import NO_GROUP, UNTYPED, gap_notes, span
 from ebbtide.lab.report.pages.page import Tile
@@ -27,6 +27,7 @@ from ebbtide.text.money import dollars
 from ebbtide.text.sheet import COUNT, DOLLARS, Cell, Sheet, Unit, left, right
 from ebbtide.text.terminal import sheet_table
 
+LEAST_DAYS = 7
 _COLUMNS = ("to date", "month's end", "expected", "last month")
 
 
@@ -48,8 +49,8 @@ class Running:
 
     @cached_property
     def at_end(self) -> Mapping[str, Amount]:
-        """The same at the month's end; empty if no complete hour was recorded."""
-        if not any(share == 1 for share in self.paid.recorded.values()):
+        """The same at the month's end; empty without a recorded week, since weekdays differ."""
+        if self._pattern.complete_days < LEAST_DAYS:
             return {}
         coming = self._pattern.amounts((self.until.timestamp(), self.month.end.timestamp()))
         sums = {name: Amount(amount.hours, amount.usd) for name, amount in self.to_date.items()}
@@ -80,8 +81,8 @@ class Running:
 
     @property
     def at_end_usd(self) -> Span | None:
-        """None: no hour was recorded that resembles an hour to come."""
-        coming = self._pattern.extremes(self.until.timestamp())
+        """None without a recorded week."""
+        coming = self._pattern.extremes(self.until.timestamp()) if self.at_end else None
         if coming is None:
             return None
         (low, high), (least, most) = self.to_date_usd, coming
@@ -100,7 +101,8 @@ class Running:
     @property
     def outlook(self) -> str:
         if self.at_end_usd is None:
-            return "At the month's end: not enough data, no such day was recorded."
+            days = self._pattern.complete_days
+            return f"At the month's end: not enough data, wanted {LEAST_DAYS} recorded days, found {days}."
         model = "" if self.model_usd is None else f"; the model's figure is {dollars(self.model_usd)}"
         return f"At the month's end, if it goes on like its recorded days: {span(*self.at_end_usd)}{model}."
 
@@ -114,6 +116,7 @@ class Running:
         usage = "Expected: costs.expectedNodeHours, at the month's mean price of a node-hour."
         return [
             "Dollars are without boots and the assumed plan.",
+            f"On-demand prices: {described(self.settings)['on-demand']}.",
             "Month's end: the same hours of the same weekdays; holidays are not known.",
             "Its range: each day as the cheapest and as the dearest recorded workday or weekend day.",
             *([usage] if self.expected else []),
@@ -165,7 +168,7 @@ class Running:
             "notes": self.notes,
         }
 
-    @property
+    @cached_property
     def _pattern(self) -> Pattern:
         return Pattern(month=self.month, hourly=self.paid.hourly, recorded=self.paid.recorded)
 

@@ -54,12 +54,19 @@ def test_a_gap_before_now_widens_the_range(acme: StackSettings) -> None:
     assert any(note.startswith("1 gap, 30 hours: $") for note in torn.notes)
 
 
-def test_without_a_recorded_day_there_is_no_forecast(acme: StackSettings) -> None:
-    """On its first day no later hour of a day was recorded."""
-    month, _ = running(acme, 9)
+def test_nodes_that_run_now_have_not_left(acme: StackSettings) -> None:
+    """By noon many nodes run. If they counted as departures, a gap of minutes could have had as many."""
+    morning, noon = (running(acme, hours, holes=((205.0, 205.3),))[0].paid.gaps[0] for hours in (341, 348))
 
-    assert month.at_end_usd is None
-    assert month.outlook == "At the month's end: not enough data, no such day was recorded."
+    assert noon.high_usd < 1.1 * morning.high_usd
+
+
+@pytest.mark.parametrize(("hours", "days"), [(9, 0), (6 * 24 + 20, 6)])
+def test_before_a_week_was_recorded_there_is_no_forecast(acme: StackSettings, hours: int, days: int) -> None:
+    month, _ = running(acme, hours)
+
+    assert (month.at_end_usd, month.at_end, month.model_usd) == (None, {}, None)
+    assert month.outlook == f"At the month's end: not enough data, wanted 7 recorded days, found {days}."
     assert month.as_json()["at_end_usd"] is None
     assert "not enough data" in month.as_page()
 
