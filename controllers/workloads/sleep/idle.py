@@ -1,9 +1,7 @@
 """Decide whether a workload has been idle for long enough, from its pods and their counters in Prometheus. Pure.
 
 A workload sleeps only on complete data: each container of each pod ran, and was recorded, during all of `after`.
-
-**The busiest two minutes count**: a mean over two hours would hide a user's page view. Probes and scrapes are the same
-in each minute. The trap: neither limit detects a user who only reads or types, nor work in other pods.
+What idle means is in `ebbtide.vocabulary.idleness`, which `ebbtide idle` shares.
 
 Pods are selected by uid, which cAdvisor's label `id` contains: Prometheus may also scrape another cluster with the same
 names.
@@ -16,15 +14,9 @@ from math import isfinite
 from typing import Any, NamedTuple, TypeAlias
 
 from ebbtide.vocabulary.clocks import MAX_CLOCK_SKEW
+from ebbtide.vocabulary.idleness import MOST_BYTES, MOST_CORES, STEP, busiest
 from ebbtide.vocabulary.workloads import SleepPolicy
 
-MOST_CORES = 0.05
-"""Maximum CPU cores of an idle pod. Idle servers, including Java servers, use up to 0.02."""
-MOST_BYTES = 1024
-"""Maximum bytes per second of an idle pod, received and sent. An HTTP probe has 1,080 bytes (measured): two every ten
-seconds make 216 per second, and a scrape of 20 kB every 30 s makes 710. A page of 100 kB in two minutes makes 850."""
-
-_STEP = timedelta(seconds=30)
 _GAP = 90  # seconds between samples: one scrape a minute, with none missing
 _SERIES = {
     "cpu": ("container_cpu_usage_seconds_total", ',container!=""', "pod, container"),
@@ -96,12 +88,12 @@ def too_recent(pods: Sequence[RunningPod], replicas: int, after: timedelta, now:
 def query_of(namespace: str, pods: Sequence[RunningPod], after: timedelta) -> str:
     """Return one PromQL query for all facts about these pods at one instant, distinguished by the label `fact`."""
     ids = "|".join(pod.uid.replace("-", "[-_]") for pod in pods)  # systemd's cgroups have underscores
-    span, step, parts = int(after.total_seconds()), int(_STEP.total_seconds()), list[str]()
+    span, step, parts = int(after.total_seconds()), int(STEP.total_seconds()), list[str]()
     for name, (metric, more, labels) in _SERIES.items():
         series = f'{metric}{{namespace="{namespace}",id=~".*pod({ids}).*"{more}}}'
-        busiest = f"sum by ({labels}) (max_over_time(rate({series}[2m])[{span}s:{step}s]))"
+        highest = f"sum by ({labels}) ({busiest(series, after)})"
         steps = f"min by ({labels}) (count_over_time((time() - timestamp({series}) <= {_GAP})[{span}s:{step}s]))"
-        for fact, text in (("busiest", busiest), ("steps", steps)):
+        for fact, text in (("busiest", highest), ("steps", steps)):
             parts.append(f'label_replace({text}, "fact", "{name} {fact}", "", "")')
     return " or ".join(parts)
 
@@ -129,11 +121,11 @@ def activity_of(pods: Sequence[RunningPod], facts: Facts, after: timedelta) -> A
     for pod in pods:
         cpu, network = [("cpu", container) for container in pod.containers], [("received", ""), ("sent", "")]
         for name, container in (*cpu, *network):
-            recorded = _STEP * facts.get((f"{name} steps", pod.name, container), 0)
+            recorded = STEP * facts.get((f"{name} steps", pod.name, container), 0)
             metric = f"{_SERIES[name][0]} of {pod.name}"
             if not recorded or (f"{name} busiest", pod.name, container) not in facts:
                 return Activity(Use.UNKNOWN, f"Prometheus has no {metric}")
-            if recorded < after // _STEP * _STEP:
+            if recorded < after // STEP * STEP:
                 return Activity(Use.RECENT, f"Prometheus has {metric} for {recorded} of the last {after}")
         cores, traffic = (sum(facts[f"{name} busiest", pod.name, of] for name, of in part) for part in (cpu, network))
         if cores > MOST_CORES or traffic > MOST_BYTES:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
+from ebbtide.monitoring.gpus import gpu_use
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.monitoring.rules import CUSTOMER, Metrics
 from ebbtide.monitoring.serving import counts_requests
@@ -22,16 +23,13 @@ from ebbtide.settings.capacity.process_documents import sleepers_of
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.pods.kubernetes import started_by
 from ebbtide.settings.sections.ray import namespace_of_ray
+from ebbtide.vocabulary.idleness import MOST_BYTES, MOST_CORES, busiest
 from ebbtide.vocabulary.labels import Category
 
 STEP = timedelta(minutes=15)
 LONGEST = timedelta(weeks=6)  # within the retention of the bundled Prometheus
 _WINDOW = f"[{STEP // timedelta(minutes=1)}m]"
-_CPU_CORES = 0.01
-"""An interpreter that only answers its probes uses up to 5 millicores."""
-_NETWORK_BYTES = 512
-"""Bytes per second, in and out. Two probes of about 1 KB every 10 s are 200 B/s; a scrape of 5 KB every 30 s is 170."""
-_USE = f"CPU above {_CPU_CORES:g} cores or network above {_NETWORK_BYTES} B/s"
+_USE = f"CPU above {MOST_CORES:g} cores or network above {MOST_BYTES:,} B/s"
 _GPU_USE = "use of GPUs"
 _TOGETHER, _SINGLY = ("workload",), ("namespace", "pod")
 _Things: TypeAlias = Mapping[tuple[str, ...], Sequence[PricedPod]]
@@ -128,7 +126,8 @@ def _by_use(settings: StackSettings, pods: Sequence[PricedPod]) -> Iterator[Idle
     with_jobs = _of(gpus, with_adopted_pools(settings).workers)
     single = [pod for pod in gpus if pod.category == Category.WORKER or not pod.workload]
     ours = f'{CUSTOMER}=~"|{settings.customer}"'  # on an existing cluster another scraper adds no such label
-    gpu = f'max by (namespace, pod) (max_over_time(DCGM_FI_DEV_GPU_UTIL{{pod!="",{ours}}}{_WINDOW}))'
+    used = gpu_use(f'pod!="",{ours}', f"max_over_time({{}}{_WINDOW})")
+    gpu = f"max by (namespace, pod) ({used})"
     for kind, activity, by, days, members in (
         ("workload", _USE, _TOGETHER, 7, _of(pods, workloads)),
         ("notebook", _USE, _SINGLY, 4, _of(pods, servers)),  # longer than a weekend, as for GPUs
@@ -166,13 +165,13 @@ def _cpu_and_network(pods: Sequence[PricedPod], ours: str) -> str:
     where = f'{ours},namespace=~"{"|".join(sorted({pod.namespace for pod in pods}))}"'
 
     def rate(metric: str, label: str, part: str) -> str:
-        each = f'rate(container_{metric}_total{{{label}!="",{where}}}{_WINDOW})'
+        each = busiest(f'container_{metric}_total{{{label}!="",{where}}}', STEP)
         # A kubelet that is scraped by two addresses has each series twice.
         return f"sum by (node, namespace, pod) (max by (node, namespace, pod, {part}) ({each}))"
 
     network = " + ".join(rate(f"network_{way}_bytes", "pod", "interface") for way in ("receive", "transmit"))
     cpu = rate("cpu_usage_seconds", "container", "container")
-    return f"(2 - (({cpu} <= bool {_CPU_CORES:g}) + ({network} <= bool {_NETWORK_BYTES})))"
+    return f"(2 - (({cpu} <= bool {MOST_CORES:g}) + ({network} <= bool {MOST_BYTES})))"
 
 
 def _routed(settings: StackSettings) -> Mapping[str, set[str]]:

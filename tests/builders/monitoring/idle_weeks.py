@@ -12,6 +12,8 @@ from tests.builders.monitoring.day import GIB, PROMTOOL
 
 DAYS = 17
 EVERY = timedelta(minutes=4)
+PAIR = timedelta(minutes=1)  # counters have a second sample so much later, as rates of two minutes need
+_PAGE = 50_000  # bytes in each direction
 WORKERS = "ebbtide-workers"
 When: TypeAlias = Callable[[datetime], bool]
 _Series: TypeAlias = tuple[str, Callable[[datetime], float | None]]
@@ -46,6 +48,7 @@ class Running:
     name: str
     workload: str
     busy: When = never
+    visited: When = never  # at these times users load one page
     there: When = always
     measured: When = always  # by its kubelet, or the exporter of GPUs
     namespace: str = "ebbtide"
@@ -55,6 +58,8 @@ class Running:
     gib: float = 0
     gpu: bool = False
     gpu_busy: When = never
+    mig: bool = False  # the GPU is a MIG instance
+    profiled: bool = True  # the exporter collects the profiling metric of the instance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,10 +99,7 @@ class Weeks:
         yield f"ebbtide_pod_requested_memory_bytes{{{of}}}", _where(pod.there, memory)
         if pod.gpu:
             yield f"ebbtide_pod_requested_gpus{{{of}}}", _where(pod.there, 1.0)
-            yield (
-                f"DCGM_FI_DEV_GPU_UTIL{{{of}}}",
-                lambda at: (97.0 if pod.gpu_busy(at) else 0.0) if pod.there(at) and pod.measured(at) else None,
-            )
+            yield from _gpu(pod, of)
         # An unused pod answers probes and scrapes.
         quiet, loud = {"cpu": 0.003, "net": 150.0}, {"cpu": 0.4, "net": 3_000.0}
 
@@ -107,12 +109,25 @@ class Weeks:
         for address in ("10.0.0.1", "[fd00::1]"):  # the kubelet is scraped by both
             kubelet = f'instance="{address}:10250",node="{pod.node}",{of}'
             cpu = f'container_cpu_usage_seconds_total{{container="main",{kubelet}}}'
-            yield cpu, _counter(pod.busy, measured, quiet["cpu"], loud["cpu"])
+            yield cpu, _counter(pod.busy, measured, (quiet["cpu"], loud["cpu"]))
             for way in ("receive", "transmit") if self.network else ():
                 yield (
                     f'container_network_{way}_bytes_total{{interface="eth0",{kubelet}}}',
-                    _counter(pod.busy, measured, quiet["net"], loud["net"]),
+                    _counter(pod.busy, measured, (quiet["net"], loud["net"]), pod.visited),
                 )
+
+
+def _gpu(pod: Running, of: str) -> Iterator[_Series]:
+    def used(percent: float) -> Callable[[datetime], float | None]:
+        return lambda at: (percent if pod.gpu_busy(at) else 0.0) if pod.there(at) and pod.measured(at) else None
+
+    if not pod.mig:
+        yield f"DCGM_FI_DEV_GPU_UTIL{{{of}}}", used(97.0)
+        return
+    instance = f'{of},GPU_I_ID="7",GPU_I_PROFILE="1g.10gb"'
+    yield f"DCGM_FI_DEV_GPU_UTIL{{{instance}}}", used(0.0)
+    if pod.profiled:
+        yield f"DCGM_FI_PROF_GR_ENGINE_ACTIVE{{{instance}}}", used(0.4)
 
 
 def _constant(value: float) -> Callable[[datetime], float]:
@@ -123,12 +138,16 @@ def _where(there: When, value: float) -> Callable[[datetime], float | None]:
     return lambda at: value if there(at) else None
 
 
-def _counter(busy: When, there: When, quiet: float, loud: float) -> Callable[[datetime], float | None]:
+def _counter(
+    busy: When, there: When, rates: tuple[float, float], visited: When = never
+) -> Callable[[datetime], float | None]:
+    """Add up the quiet or the loud rate. A page falls into the minute between two samples."""
     total, last = 0.0, None
 
     def value(at: datetime) -> float | None:
         nonlocal total, last
-        total += (loud if busy(at) else quiet) * (at - (last or at)).total_seconds()
+        passed = at - (last or at)
+        total += rates[busy(at)] * passed.total_seconds() + (_PAGE if passed == PAIR and visited(at) else 0)
         last = at
         return total if there(at) else None
 
@@ -162,15 +181,17 @@ def write(folder: Path, now: datetime, stacks: Sequence[Weeks]) -> None:
     assert PROMTOOL is not None
     until = now + timedelta(seconds=55)
     first = until - timedelta(days=DAYS)
-    instants = [first + EVERY * number for number in range(timedelta(days=DAYS) // EVERY)]
-    instants += [until - timedelta(seconds=30 * number) for number in reversed(range(7))]  # none older than 2 minutes
+    end = [until - timedelta(seconds=30 * number) for number in reversed(range(7))]  # none older than 2 minutes
+    starts = [first + EVERY * number for number in range(timedelta(days=DAYS) // EVERY)]
+    gauges = [*(at for at in starts if at < end[0]), *end]
+    counters = [*(at for start in starts for at in (start, start + PAIR) if at < end[0]), *end]
     by_metric: dict[str, list[str]] = {}
     for stack in stacks:
         for series, value_at in stack.series():
             metric, _, labels = series.partition("{")
             text = f'{metric}{{customer="{stack.customer}",{labels or "}"}'
             lines = by_metric.setdefault(metric, [])
-            for at in instants:
+            for at in counters if "_total" in metric else gauges:
                 if (value := value_at(at)) is not None:
                     lines.append(f"{text} {value!r} {at.timestamp():.0f}\n")
     with (folder / "weeks.txt").open("w", encoding="utf-8") as out:

@@ -134,11 +134,11 @@ def test_an_answer_that_is_not_complete_and_of_this_clock_is_none(changes: dict[
 class Course:
     """A pod's counters, every `every` seconds over the last three hours. `spell`: minutes ago, with other rates."""
 
-    cores: float = 0.01
-    bytes: float = 400
+    cores: float = 0.004
+    bytes: float = 330
     spell: tuple[float, float] = (0, 0)
-    busy_cores: float = 0.01
-    busy_bytes: float = 400
+    busy_cores: float = 0.004
+    busy_bytes: float = 330
     hole: tuple[float, float] = (0, 0)  # minutes ago: begin and end
     every: int = 30
     left_out: str = ""  # metrics of this prefix
@@ -178,12 +178,12 @@ def uid_of(pod: str) -> str:
 
 
 COURSES = {
-    "untouched": Course(bytes=926),
+    "untouched": Course(cores=0.009, bytes=500),
     "scraped-each-minute": Course(every=60),
     "busy-before": Course(spell=(175, 130), busy_cores=1),
     "two-pods": Course(pods=2),
-    "computed": Course(spell=(70, 68), busy_cores=0.5),
-    "visited": Course(spell=(100, 99), busy_bytes=1_700),
+    "computed": Course(spell=(70, 68), busy_cores=0.02),
+    "visited": Course(spell=(100, 99), busy_bytes=1_000),
     "works-now": Course(spell=(3, -1), busy_cores=1),
     "hole": Course(hole=(60, 57)),
     "stale": Course(hole=(10, -1)),

@@ -53,6 +53,7 @@ ebbtide:workloads:
   fresh: { category: flexible, image: "example.com/fresh:1", cpu: 2, memory: 8Gi }
   holey: { category: flexible, image: "example.com/holey:1", cpu: 2, memory: 8Gi }
   etl: { category: flexible, image: "example.com/etl:1", cpu: 2, memory: 8Gi }
+  visited: { category: flexible, image: "example.com/visited:1", cpu: 2, memory: 8Gi }
   unseen: { category: flexible, image: "example.com/unseen:1", replicas: 2, cpu: 2, memory: 8Gi }
   board: { category: flexible, image: "a/board:1", cpu: 2, memory: 8Gi, sleep: { when: outsideBusinessHours } }
   hub:
@@ -134,6 +135,7 @@ ACME = Weeks(
         Running(name="holey-1", workload="holey", measured=lambda at: not days_before(NOW, 2, 1.95)(at)),
         Running(name="etl-1", workload="etl"),
         Running(name="etl-job", workload="etl", there=between_steps, busy=always),
+        Running(name="visited-1", workload="visited", visited=days_before(NOW, 3, 3 - 4 / (24 * 60))),
         Running(name="unseen-1", workload="unseen"),
         Running(name="unseen-2", workload="unseen", measured=never),
         Running(name="board-1", workload="board", there=lambda at: by_day(at) or at > NOW - timedelta(hours=1)),
@@ -145,6 +147,9 @@ ACME = Weeks(
         worker("train-1", "train", gpu=True, node=GPU, busy=always, gpu_busy=days_before(NOW, 2, 1.5)),
         worker("train-2", "train", gpu=True, node=GPU, busy=always, gpu_busy=days_before(NOW, 0.9, 0.89)),
         worker("train-3", "train", gpu=True, node=GPU, measured=never),  # a pod of this name is elsewhere, too
+        worker("train-4", "train", gpu=True, node=GPU, mig=True, busy=always, gpu_busy=always),
+        worker("train-5", "train", gpu=True, node=GPU, mig=True, busy=always),
+        worker("train-6", "train", gpu=True, node=GPU, mig=True, busy=always, profiled=False),
         *(worker(f"warm-{n}", "warm") for n in (1, 2, 3)),
         worker("late-1", "late", gpu=True, node=GPU),
         Running(name="embedder-1", workload="embedder", busy=always),
@@ -238,6 +243,7 @@ def test_idle_things_are_named_with_their_dollars_and_what_only_looks_idle_is_no
     quarter = MONTH * 1.0 / 4  # of node-1
     dollars = {
         ("GPU worker", f"{WORKERS}/train-1"): MONTH * 2.0 / 2,
+        ("GPU worker", f"{WORKERS}/train-5"): MONTH * 2.0 / 2,
         ("GPU pod", "ebbtide-hub/jupyter-user-8"): MONTH * 2.0 / 2,
         ("workload", "dashboard"): 2 * quarter,
         ("workload", "moved"): quarter,
@@ -265,7 +271,7 @@ def test_idle_things_are_named_with_their_dollars_and_what_only_looks_idle_is_no
         assert ("nothing earlier" in entry["evidence"]) == (name not in last), name
     assert len(document["unread"]) == 2
     assert "board" not in " ".join(document["unread"])
-    assert all(name in " ".join(document["unread"]) for name in ("fresh", "holey", "unseen", "train-3"))
+    assert all(name in " ".join(document["unread"]) for name in ("fresh", "holey", "unseen", "train-3", "train-6"))
 
 
 @pytest.mark.timeout(240)
