@@ -60,7 +60,7 @@ def difference_of(ledger: Ledger, bill: Bill) -> Difference:
         causes={name: usd for name, usd in causes.items() if max(map(abs, usd)) >= _CENT},
         nodes_usd=total,
         all_usd=bill.amortised_usd,
-        saved={entry.name: rates.saved(ledger, entry) for entry in ledger.alternatives if rates.sufficient},
+        saved={entry.name: rates.saved(ledger, entry) for entry in ledger.alternatives if not rates.missing},
         assumptions=tuple(rates.assumptions()),
     )
 

@@ -5,7 +5,7 @@ are two: of all hours, commitments included, and of the hours that no commitment
 commitments grow with the fleet, the second that they stay. A saving lies between. Commitments are paid for also if
 nodes go: what the report has unused could have covered additional hours, so the low end leaves it out.
 The ratios are by capacity type, of the types that the ledger recorded. A bill without most of the recorded hours, such
-as one whose tags began within the month, has none.
+as one whose tags began within the month, has none, nor has a ledger with an assumed plan.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ebbtide.lab.ledger.bill.bill import Bill, BillKey
 from ebbtide.lab.ledger.bill.lines import BilledAmounts, Charge, Part, Pricing
-from ebbtide.lab.ledger.month import SPOT, Alternative, Ledger
+from ebbtide.lab.ledger.month import ON_DEMAND, SPOT, Alternative, Ledger
 from ebbtide.text.counts import percent
 from ebbtide.text.money import dollars
 
@@ -51,10 +51,16 @@ class BillRates:
     spot: float | None  # effective to typical; None without spot hours in both
     unused_usd: float  # commitments of the entire report that covered nothing
     billed_share: float  # of the recorded node-hours
+    plan_is_assumed: bool  # in the ledger's dollars
 
     @property
-    def sufficient(self) -> bool:
-        return self.billed_share >= LEAST_BILLED
+    def missing(self) -> str:
+        """Return why there are no savings at the bill's rates; "" if there are."""
+        if self.plan_is_assumed:
+            return "the ledger's dollars have the plan of costs.pricingAssumption, and the bill the real commitments"
+        if self.billed_share >= LEAST_BILLED:
+            return ""
+        return f"the bill has {percent(self.billed_share)} of the recorded node-hours, wanted {percent(LEAST_BILLED)}"
 
     def saved(self, ledger: Ledger, entry: Alternative) -> tuple[float, float] | None:
         """Return the bounds of the saving at the bill's rates."""
@@ -66,19 +72,14 @@ class BillRates:
         if entry.paired:
             gaps_usd = sum(gap.high_usd - gap.low_usd for gap in ledger.gaps)
             low, high = low - ledger.low_usd, high - ledger.high_usd + gaps_usd
-            least, most = min(low * ratio for ratio in ratios), max(high * ratio for ratio in ratios)
-        else:  # `low` has a plan for every node, `high` none
-            least, most = min(low * self.uncovered, high * self.all_hours), high * max(ratios)
-            least, most = least - self.nodes_usd, most - self.nodes_usd
-        least, most = least + spot_low, most + spot_high
+        month_usd = 0.0 if entry.paired else self.nodes_usd
+        least = min(low * ratio for ratio in ratios) + spot_low - month_usd
+        most = max(high * ratio for ratio in ratios) + spot_high - month_usd
         return least - max(0.0, min(self.unused_usd, least)), most
 
     def assumptions(self) -> Iterator[str]:
-        if not self.sufficient:
-            yield (
-                f"Not calculated: the bill has {percent(self.billed_share)} of the recorded node-hours, wanted "
-                f"{percent(LEAST_BILLED)}."
-            )
+        if self.missing:
+            yield f"Not calculated: {self.missing}."
             return
         yield (
             f"On-demand nodes cost {percent(self.all_hours)} of the ledger's prices, and {percent(self.uncovered)} in "
@@ -129,6 +130,7 @@ def rates_of_bill(ledger: Ledger, bill: Bill) -> BillRates:
         spot=spot.ratio,
         unused_usd=unused + bill.unused_reservation_usd,
         billed_share=billed_hours / recorded_hours if recorded_hours else 0.0,
+        plan_is_assumed=not ledger.prices.get("plan", ON_DEMAND).startswith(ON_DEMAND),
     )
 
 
