@@ -15,7 +15,7 @@ def at_least(usd: str, lines: Sequence[str]) -> str:
 
 
 def how_to_price(region: str) -> str:
-    """`region` is empty for the nodes of an existing cluster."""
+    """`region` is empty for nodes of an existing cluster in no known region, or of a described size."""
     if not region:
         return "usdPerHour in ebbtide:cluster.nodeShapes gives their price, and aws:region that of their instanceTypes"
     return (

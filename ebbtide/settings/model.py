@@ -130,8 +130,13 @@ class StackSettings(Settings):
 
     @property
     def stated_region(self) -> str:
-        """Return the AWS region; "" for an existing cluster without `aws:region`: the default would be a guess."""
-        return self.region if self.region_set or self.cluster.context is None else ""
+        """Return the AWS region: that of the file, or of an existing cluster's ARN, if its context is one.
+
+        "" for other existing clusters without `aws:region`: the default would be a guess.
+        """
+        if self.region_set or self.cluster.context is None:
+            return self.region
+        return "" if self.cluster.arn is None else self.cluster.arn["region"]
 
     @property
     def place(self) -> str:

@@ -27,16 +27,16 @@ def about_dollars(usd: float, *, at_most: bool = False) -> str:
 
 
 def dollar_range(low: float, high: float) -> str:
-    """Format bounds, rounded outward in steps of a tenth of their distance or less: 392 to 447 is `$390 to $450`.
+    """Format bounds, rounded outward in steps of a twentieth of their distance or less: 81 to 918 is `$80 to $920`.
 
     A step is 1, 2 or 5 times a power of ten: at least a cent, and at least a dollar from 100 dollars on. Bounds closer
     together than half a cent are one figure.
     """
     if high - low < _CENT / 2:
         return dollars(low)
-    tenth = (high - low) / 10
-    power = 10.0 ** floor(log10(tenth))
-    step = max(power * max(times for times in (1, 2, 5) if times * power <= tenth * _ROUNDING), _CENT)
+    most = (high - low) / 20
+    power = 10.0 ** floor(log10(most))
+    step = max(power * max(times for times in (1, 2, 5) if times * power <= most * _ROUNDING), _CENT)
     if max(abs(low), abs(high)) >= _CENTS_BELOW:
         step = max(step, 1.0)
     digits = 2 if step < 1 else 0

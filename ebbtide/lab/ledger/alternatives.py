@@ -7,12 +7,12 @@ model and dollars of gaps cancel out, and no saving is claimed for a gap.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 
 from ebbtide.lab.ledger.compared import Comparison
-from ebbtide.lab.ledger.fleets import constant, fleet_at_the_peak, fleet_before, fleets_for_workers, unknown
+from ebbtide.lab.ledger.fleets import constant, fleet_before, fleets_at_the_peak, fleets_for_workers, unknown
 from ebbtide.lab.ledger.lives import NodeType
 from ebbtide.lab.ledger.mix import Mix, mix_text, mixes_of
 from ebbtide.lab.ledger.month import BEFORE, Alternative, Ledger
@@ -35,11 +35,11 @@ LEAST_RECORDED = 0.5
 def alternatives_of(
     settings: StackSettings,
     ledger: Ledger,
-    peaks: Mapping[str, Mapping[NodeType, int]],
+    peaks: Mapping[str, Sequence[Mapping[NodeType, int]]],
     rates: Rates,
     recording: RecordedMonth,
 ) -> tuple[Alternative, ...]:
-    """Return the alternatives. `peaks`: the nodes of the instant at which each group had most."""
+    """Return the alternatives. `peaks`: the nodes of the instants at which each group had most."""
     replays = (NEVER_OPEN, PEAK_WORKERS, *((NOTHING_SLEEPS,) if any(sleepers_of(settings)) else ()))
     if ledger.recorded_share < LEAST_RECORDED:
         why = f"not enough data: {ledger.recorded_share:.0%} of the month was recorded, wanted {LEAST_RECORDED:.0%}"
@@ -53,7 +53,11 @@ def alternatives_of(
         fleet(BEFORE, [[*fleet_before(settings, mixes)]], "the nodes of costs.before ran all month")
         if settings.costs.before
         else unknown(BEFORE, "costs.before is not set"),
-        fleet(PEAK, [[*fleet_at_the_peak(peaks)]], "the highest recorded number of nodes of each group ran all month"),
+        fleet(
+            PEAK,
+            fleets_at_the_peak(peaks, rates, ledger.month),
+            "the highest recorded number of nodes of each group ran all month",
+        ),
         *replayed,
     )
 
@@ -63,7 +67,7 @@ def _replayed(
     ledger: Ledger,
     recording: RecordedMonth,
     rates: Rates,
-    peaks: Mapping[str, Mapping[NodeType, int]],
+    peaks: Mapping[str, Sequence[Mapping[NodeType, int]]],
 ) -> Iterator[Alternative]:
     """Yield the alternatives that need a replay. Raises `ReplayError` if no replay is possible."""
     month, known = ledger.month, with_known_nodes(settings)
@@ -88,7 +92,7 @@ def _replayed(
     most = {name: round(max(value for _, value in steps)) for name, steps in pools.items()}
     text = ", ".join(f"{name} {count}" for name, count in most.items())
     services = "services have the replicas of the stack file; jobs and Ray clusters are not included"
-    stays, fleets = fleets_for_workers(known, most, peaks, month.begin)
+    stays, fleets = fleets_for_workers(known, most, {group: first for group, (first, *_) in peaks.items()}, month.begin)
     yield constant(
         stays,
         month,

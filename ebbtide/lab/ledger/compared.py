@@ -8,9 +8,10 @@ of both pairs, once in the model's dollars and once as a share of the paid dolla
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ebbtide.lab.ledger.fleets import unknown, usd_text
+from ebbtide.lab.ledger.fleets import unknown
 from ebbtide.lab.ledger.month import NOISE, Alternative, Ledger
 from ebbtide.lab.ledger.replayed import ReplayedUsd
+from ebbtide.text.money import dollar_range
 
 _MODEL_OFF = 0.35
 """Relative difference between the modelled and the paid dollars from which on a replay proves nothing."""
@@ -32,12 +33,15 @@ class Comparison:
             return unknown(name, "no price for a group of the stack")
         before, after = self.as_it_was[0], changed[0]
         if before.low - paid >= _MODEL_OFF * paid or paid - before.high >= _MODEL_OFF * paid:
-            model = f"the model of {ledger.month.name} costs {usd_text(before.bounds)}"
+            model = f"the model of {ledger.month.name} costs {dollar_range(*before.bounds)}"
             return unknown(name, f"not enough data: {model}, and ${paid:,.0f} were paid")
         pairs = [*zip(self.as_it_was, changed, strict=True)]
         differences = [usd for pair in pairs for usd in _differences(*pair, paid)]
+        then, now = dollar_range(*before.bounds), dollar_range(*after.bounds)
         noise = f"with {NOISE:.0%} of the month for errors of the model"
-        on_spot = [usd for then, now in pairs for usd in (now.spot_low - then.spot_low, now.spot_high - then.spot_high)]
+        on_spot = [
+            usd for one, other in pairs for usd in (other.spot_low - one.spot_low, other.spot_high - one.spot_high)
+        ]
         return Alternative(
             name=name,
             low_usd=ledger.low_usd + min(differences) - NOISE * paid,
@@ -46,7 +50,7 @@ class Comparison:
             assumptions=(
                 "each pool's recorded wanted workers, replayed on the simulated cluster in recorded hours",
                 "awake services have the replicas of the stack file; jobs and Ray clusters are not included",
-                f"the model costs {usd_text(after.bounds)} {change}, and {usd_text(before.bounds)} {self.text}",
+                f"the model costs {now} {change}, and {then} {self.text}",
                 *([self._rolled_out(changed, change)] if len(changed) > 1 else []),
                 f"the bounds add these differences to the paid dollars, once in dollars and once as a share, {noise}",
                 *self.assumptions,
@@ -60,7 +64,7 @@ class Comparison:
         rollouts = (
             "with a rollout of each flexible service on every working day, since the month's own are not recorded"
         )
-        return f"{rollouts}: {usd_text(now.bounds)} {change}, and {usd_text(then.bounds)}"
+        return f"{rollouts}: {dollar_range(*now.bounds)} {change}, and {dollar_range(*then.bounds)}"
 
 
 def _differences(before: ReplayedUsd, after: ReplayedUsd, paid: float) -> Iterator[float]:

@@ -5,9 +5,11 @@ all of it. Spot nodes have bounds. Each fleet names the instance types of its no
 without: who keeps nodes all month would buy one.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from itertools import pairwise
 
 from ebbtide.lab.ledger.lives import NodeType
@@ -26,6 +28,7 @@ from ebbtide.settings.capacity.placement import fits, pod_size
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.text.durations import HOUR_S
+from ebbtide.text.money import dollar_range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,23 +77,39 @@ def usual_types(group: NodeGroupSettings | None, mix: Mix) -> tuple[tuple[str, .
     return (names, "none ran") if group.gpus_on_spot else (names[:1], "the group's first type")
 
 
-def fleet_at_the_peak(peaks: Mapping[str, Mapping[NodeType, int]]) -> Iterator[FleetNodes]:
-    """Yield the nodes of the instant at which each group had most."""
-    for group, nodes in peaks.items():
-        for kind, count in sorted(nodes.items()):
-            yield FleetNodes(group=group, count=count, types=(kind,))
+def fleets_at_the_peak(
+    peaks: Mapping[str, Sequence[Mapping[NodeType, int]]], rates: Rates, month: Month
+) -> Sequence[Sequence[FleetNodes]]:
+    """Return the nodes of the instant at which each group had most: of several such instants the ones that cost least
+    and most.
+    """
+    at = month.begin.timestamp()
+
+    def usd(group: str, nodes: Mapping[NodeType, int]) -> float:
+        prices = {kind: price_of(kind, group, rates, at) for kind in nodes}
+        return sum(count * (prices[kind].listed + prices[kind].spot_high) for kind, count in nodes.items())
+
+    return [
+        [
+            FleetNodes(group=group, count=count, types=(kind,))
+            for group, instants in peaks.items()
+            for kind, count in sorted(of_all(instants, key=partial(usd, group)).items())
+        ]
+        for of_all in (min, max)
+    ]
 
 
 def fleets_for_workers(
     settings: StackSettings, workers: Mapping[str, int], peaks: Mapping[str, Mapping[NodeType, int]], at: datetime
 ) -> tuple[StackSettings, Sequence[Sequence[FleetNodes]]]:
-    """Return the stack of a constant fleet that holds these workers and the services, and its smallest and largest one.
+    """Return the stack of a constant fleet that holds these workers and the services, and three such fleets.
 
-    The smallest is the tightest packing on nodes of the type of which most capacity ran when the group had most nodes;
-    if that type does not fit each pod of the group, of the type by which nodes of the stack are counted. The largest is
-    what the provisioners have when they place pod by pod, of the types that ran at the peak, and at least one node more
-    than the smallest in each group with workers: clusters have DaemonSets that a stack file lacks. Pods of spot groups
-    have the on-demand nodes of `steady_nodes`.
+    The first is the tightest packing on nodes of the type of which most capacity ran when the group had most nodes; if
+    that type does not fit each pod of the group, of the type by which nodes of the stack are counted. The second is
+    what the provisioners have when they place pod by pod, of the types that ran at the peak. The third is that, with at
+    least one node more than the tightest packing in each group with workers: clusters have DaemonSets that a stack file
+    lacks.
+    Pods of spot groups have the on-demand nodes of `steady_nodes`.
     """
     homes = dict(settings.node_groups)
     peaks = {name: nodes for name, nodes in peaks.items() if name in homes and homes[name].kind is not NodeKind.SPOT}
@@ -102,23 +121,24 @@ def fleets_for_workers(
     stays = topology.settings
     pods = [(stays.workers[name].node_group, pod_size(stays.workers[name]), count) for name, count in workers.items()]
     placed = nodes_for(with_steady_nodes(settings), peaks, workers, at)
-    smallest: list[FleetNodes] = []
-    largest: list[FleetNodes] = []
+    tightest: list[FleetNodes] = []
+    by_pod: list[FleetNodes] = []
+    roomy: list[FleetNodes] = []
     for group in fleet_groups(stays, plan_of(topology, EBBTIDE)):
-        home, ran = settings.node_groups[group.name], peaks.get(group.name, NONE)
         kind = stays.node_groups[group.name].types[0]
+        nodes = partial(_on_demand, group.name, settings.node_groups[group.name], peaks.get(group.name, NONE))
         of_group = [(size, count) for place, size, count in pods if place == group.name]
-        least = nodes_of(replace(group, shape=node_of_kind(home, kind)), of_group)
-        smallest.append(_on_demand(group.name, home, kind.name, least, ran))
+        shape = node_of_kind(settings.node_groups[group.name], kind)
+        least = nodes_of(replace(group, shape=shape), of_group)
         there = {name: count for (place, name), count in placed.items() if place == group.name}
-        more = least + any(count for _, count in of_group) - sum(there.values())
-        if more > 0:
-            there[kind.name] = there.get(kind.name, 0) + more
-        largest += [_on_demand(group.name, home, name, count, ran) for name, count in there.items()]
-    return stays, (smallest, largest)
+        more = max(0, least + any(count for _, count in of_group) - sum(there.values()))
+        tightest.append(nodes(kind.name, least))
+        by_pod += [nodes(name, count) for name, count in there.items()]
+        roomy += [nodes(name, count) for name, count in (Counter(there) + Counter({kind.name: more})).items()]
+    return stays, (tightest, by_pod, roomy)
 
 
-def _on_demand(group: str, home: NodeGroupSettings, name: str, count: int, ran: Mix) -> FleetNodes:
+def _on_demand(group: str, home: NodeGroupSettings, ran: Mix, name: str, count: int) -> FleetNodes:
     """Return nodes under the name by which their type has a price: nodes of one described size may be of any type."""
     kind = kind_of(home, name)
     names = [other.instance_type for other in sorted(ran, key=ran.__getitem__, reverse=True)]
@@ -142,7 +162,7 @@ def constant(
 ) -> Alternative:
     """Price nodes that run all month under the stack's assumed plan, which covers them all, or else on demand.
 
-    `fleets`: the smallest and the largest one, or one.
+    `fleets`: which of them it is is unknown.
     """
     there = [[each for each in nodes if each.count] for nodes in fleets]
     every = [each for nodes in there for each in nodes]
@@ -156,7 +176,7 @@ def constant(
     bare = sorted(spot - rates.spot_share.keys())
     texts = [", ".join(each.text for each in nodes) for nodes in there]
     low, high = _hull([fleet.usd(assumed) for fleet in priced])
-    otherwise = usd_text(_hull([fleet.usd(other) for fleet in priced]))
+    otherwise = dollar_range(*_hull([fleet.usd(other) for fleet in priced]))
     return Alternative(
         name=name,
         low_usd=low,
@@ -177,10 +197,6 @@ def _hull(bounds: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 def _priced(assumption: PricingAssumption) -> str:
     return "at list prices" if assumption is PricingAssumption.ON_DEMAND else f"under {assumption}"
-
-
-def usd_text(usd: tuple[float, float]) -> str:
-    return " to ".join(dict.fromkeys(f"${bound:,.0f}" for bound in usd))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -124,8 +124,8 @@ def clipped(lives: Iterable[Life], month: Span) -> tuple[Life, ...]:
     return tuple(life for life in inside if life.begin < life.end)
 
 
-def most_at_once(lives: Iterable[Life]) -> Mapping[str, Counter[NodeType]]:
-    """Return the nodes of the instant with the highest number, by group: the first such instant.
+def most_at_once(lives: Iterable[Life]) -> Mapping[str, tuple[Mapping[NodeType, int], ...]]:
+    """Return the nodes of each instant with the highest number, by group; instants with the same types once.
 
     An end comes before a begin of the same instant.
     """
@@ -136,13 +136,16 @@ def most_at_once(lives: Iterable[Life]) -> Mapping[str, Counter[NodeType]]:
     return {group: _most(sorted(steps)) for group, steps in changes.items()}
 
 
-def _most(steps: Iterable[tuple[float, int, NodeType]]) -> Counter[NodeType]:
+def _most(steps: Iterable[tuple[float, int, NodeType]]) -> tuple[Mapping[NodeType, int], ...]:
     there: Counter[NodeType] = Counter()
-    most: Counter[NodeType] = Counter()
-    number = 0
+    found: list[Mapping[NodeType, int]] = []
+    number = most = 0
     for _, step, kind in steps:
         there[kind] += step
         number += step
-        if number > most.total():
-            most = +there
-    return most
+        if number >= most and step > 0:
+            found = found if number == most else []
+            most = number
+            if (nodes := dict(+there)) not in found:
+                found.append(nodes)
+    return tuple(found)

@@ -216,9 +216,14 @@ class Ledger:
         return entry.low_usd - self.low_usd, entry.high_usd - self.high_usd + gaps_usd
 
     def measurable(self, saved: Sequence[float], billed_usd: float | None = None) -> bool:
-        """Return False if a saving is within the noise of the model: it may be none. `billed_usd`: of the nodes."""
-        month_usd = (self.low_usd + self.high_usd) / 2 if billed_usd is None else billed_usd
-        return max(map(abs, saved)) >= NOISE * month_usd
+        """Return False if a saving is within the noise of the model: it may be none. `billed_usd`: of the nodes.
+
+        The range of a replay has the noise on each side.
+        """
+        low, high = saved
+        noise = NOISE * ((self.low_usd + self.high_usd) / 2 if billed_usd is None else billed_usd)
+        most = max(abs(low), abs(high))
+        return most >= noise and not (low <= 0 <= high and most < 2 * noise)
 
 
 def plain(value: object) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class Paid:
     plan_usd: float
     gaps: tuple[Gap, ...]
     recorded: Mapping[int, float]  # recorded share of each hour of the month
-    peaks: Mapping[str, Mapping[NodeType, int]]  # nodes of the instant with the highest number, by group
+    peaks: Mapping[str, Sequence[Mapping[NodeType, int]]]  # nodes of the instants with the highest number, by group
     by_type: Mapping[tuple[str, int], float]  # node-hours by `group/type` and hour of the month
 
 
@@ -94,7 +94,7 @@ def paid_of(settings: StackSettings, month: Month, recording: RecordedMonth, rat
     hours = [(first + hour * HOUR_S, first + (hour + 1) * HOUR_S) for hour in range(round(month.hours))]
     recorded = {hour: 1 - sum(overlap(gap, span) for gap in gaps) / HOUR_S for hour, span in enumerate(hours)}
     most = most_at_once(lives)
-    peaks = {group: nodes.total() for group, nodes in most.items()}
+    peaks = {group: sum(nodes.values()) for group, (nodes, *_) in most.items()}
     return Paid(
         rows=tuple(rows[place] for place in sorted(rows)),
         hourly=hourly,

@@ -159,9 +159,10 @@ def _sums(rows: Sequence[NodeHours]) -> list[float]:
 
 def _instead(ledger: Ledger, difference: Difference | None) -> Sheet:
     billed = difference if difference is not None and difference.saved else None
-    by_bill = right("saved at the bill's rates") if billed else []
+    by_bill = right("saved by the bill") if billed else []
+    other = " By the bill: at its rates." if billed else ""
     return Sheet(
-        caption=f"Saved: dollars of the alternative less the month's, {basis(ledger)}. Assumptions are below.",
+        caption=f"Saved: dollars of the alternative less the month's, {basis(ledger)}.{other}",
         columns=[*_first("fleet"), *by_bill, *right("saved", "dollars")],
         rows=[
             (

@@ -136,7 +136,7 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnpricedGroup:
-    """A node group whose nodes have no price. `region` is empty for an existing cluster, whose nodes have no type."""
+    """A node group whose nodes have no price. `region` is empty if no region has its price."""
 
     name: str
     instance_type: str

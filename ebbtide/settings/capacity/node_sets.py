@@ -21,7 +21,7 @@ from ebbtide.settings.sections.shapes import NodeSetShape
 def with_node_sets(settings: StackSettings) -> StackSettings:
     """Return the stack with a node group for each described set of nodes. A stack on EKS is unchanged.
 
-    Without `aws:region` in the file the region is empty, which has no prices.
+    If the file names no region (`stated_region`), the region is empty, which has no prices.
     """
     cluster = settings.cluster
     if not cluster.node_shapes:

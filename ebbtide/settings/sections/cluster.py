@@ -1,5 +1,6 @@
 """The section of the cluster itself."""
 
+import re
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, ClassVar
@@ -33,6 +34,9 @@ from ebbtide.settings.sections.node_groups import PROVISIONERS
 from ebbtide.settings.sections.shapes import SetShape
 from ebbtide.settings.sections.types import Positive, RetentionDays, ShortName, Zone
 from ebbtide.settings.sections.zones import one_way_of_naming
+
+CLUSTER_ARN = re.compile(r"arn:[\w-]+:eks:(?P<region>[\w-]+):(?P<account>\d{12}):cluster/(?P<name>[\w-]+)")
+"""The ARN of an EKS cluster: `aws eks update-kubeconfig` names a context by it."""
 
 
 class ClusterKind(StrEnum):
@@ -209,6 +213,11 @@ class ClusterSettings(Settings):
         description="versions of EKS add-ons; default: the versions that this release pins for the cluster's version",
         examples=["{ coredns: v1.12.1-eksbuild.2 }"],
     )
+
+    @property
+    def arn(self) -> re.Match[str] | None:
+        """Return the ARN that the context is, with its region, account and name."""
+        return CLUSTER_ARN.fullmatch(self.context or "")
 
     def by_karpenter(self, node_set: str) -> bool:
         """True if Karpenter provides the nodes of a set of an existing cluster, by what the stack file says.

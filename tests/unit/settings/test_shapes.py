@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.lab.simulator.strategies.plans import unpriced_groups
 from ebbtide.prices import (
     NoPrice,
     allocatable,
@@ -98,6 +99,40 @@ def test_sets_of_existing_nodes_become_groups_of_a_replay(tmp_path: Path) -> Non
     }
     assert (node_of(replayed["flexible"]).cpu, node_of(replayed["flexible"]).memory) == (15_500, 60 * 1024)
     assert on_demand(settings.region, replayed["large"].types[0]) == 2
+
+
+ARN = '"arn:aws:eks:eu-west-1:111122223333:cluster/prod"'
+
+
+@pytest.mark.parametrize(
+    ("context", "key", "region"),
+    [
+        (ARN, "", "eu-west-1"),
+        (ARN, "aws:region: us-west-2", "us-west-2"),
+        ("onprem", "", ""),
+        ("onprem", "aws:region: us-west-2", "us-west-2"),
+        ('"arn:aws:iam::111122223333:role/prod"', "", ""),
+    ],
+)
+def test_prices_of_existing_nodes_are_those_of_the_region_that_the_file_names(
+    tmp_path: Path, context: str, key: str, region: str
+) -> None:
+    shapes = "nodeShapes: { flexible: { instanceTypes: [m7i.4xlarge], max: 4 } }"
+    text = onprem(f"{SELECTORS}, {shapes}", more=key).replace("context: onprem", f"context: {context}")
+    settings = loaded(text, tmp_path)
+
+    assert settings.stated_region == with_node_sets(settings).region == region
+    assert [group.region for group in unpriced_groups(with_node_sets(settings))] == ([] if region else [""])
+
+
+def test_a_type_without_a_price_names_the_region_of_the_arn_and_a_described_size_none(tmp_path: Path) -> None:
+    """g6 is not sold in Ireland, and no price list has a size that the file describes."""
+    shapes = "flexible: { cpu: 15800m, memory: 60Gi, max: 4 }, gpu: { instanceTypes: [g6.8xlarge], max: 4 }"
+    text = onprem(f"{SELECTORS}, nodeShapes: {{ {shapes} }}").replace("context: onprem", f"context: {ARN}")
+
+    unpriced = unpriced_groups(with_node_sets(loaded(text, tmp_path)))
+
+    assert [(group.name, group.region) for group in unpriced] == [("flexible", ""), ("gpu", "eu-west-1")]
 
 
 KARPENTER = "nodePools: { flexible: [general] }"

@@ -22,7 +22,8 @@ _CENT = 0.005
 class Difference:
     """Dollars of the bill's nodes above the ledger's at typical spot prices; a range if the ledger has gaps.
 
-    `saved` is the ledger's at the bill's rates, by alternative; months in files of former releases have none.
+    `saved` is the ledger's at the bill's rates, by alternative. Bills that lack hours and files of former releases have
+    none.
     """
 
     low_usd: float
@@ -59,7 +60,7 @@ def difference_of(ledger: Ledger, bill: Bill) -> Difference:
         causes={name: usd for name, usd in causes.items() if max(map(abs, usd)) >= _CENT},
         nodes_usd=total,
         all_usd=bill.amortised_usd,
-        saved={entry.name: rates.saved(ledger, entry) for entry in ledger.alternatives},
+        saved={entry.name: rates.saved(ledger, entry) for entry in ledger.alternatives if not rates.missing},
         assumptions=tuple(rates.assumptions()),
     )
 

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from ebbtide.lab.ledger.bill.report import LineItem
 from ebbtide.lab.ledger.month import LedgerError
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.sections.cluster import ClusterKind
+from ebbtide.settings.sections.cluster import CLUSTER_ARN, ClusterKind
 from ebbtide.text.counts import number_of
 
 _REGION = re.compile(r"[a-z]{2}(?:-[a-z]+)+-\d")
 _ARN = re.compile(r"arn:[\w-]+:[\w-]*:(?P<region>[\w-]*):")
-_CLUSTER = re.compile(r"arn:[\w-]+:eks:(?P<region>[\w-]+):(?P<account>\d{12}):cluster/(?P<name>[\w-]+)")
 _NAME_TAGS = ("aws_eks_cluster_name", "eks_cluster_name", "eks_eks_cluster_name", "alpha_eksctl_io_cluster_name")
 
 
@@ -31,7 +30,7 @@ class Place:
 
 def place_of(row: LineItem, tags: Mapping[str, str]) -> Place:
     """Return the place of a row. Keys of tags have underscores only."""
-    cluster = _CLUSTER.match(row.line_item_resource_id)
+    cluster = CLUSTER_ARN.match(row.line_item_resource_id)
     if cluster is not None:
         return Place(cluster["region"], cluster["account"], cluster["name"])
     arn = _ARN.match(row.line_item_resource_id)
@@ -90,7 +89,7 @@ class StackCluster:
 
 def cluster_of(settings: StackSettings) -> StackCluster:
     """Return the cluster of a stack: on EKS it has the customer's name; a context may be the ARN of a cluster."""
-    arn = _CLUSTER.fullmatch(settings.cluster.context or "")
+    arn = settings.cluster.arn
     if arn is not None:
         return StackCluster(arn["name"], arn["region"], arn["account"])
     return StackCluster(settings.customer if settings.cluster.kind is ClusterKind.EKS else "", settings.stated_region)

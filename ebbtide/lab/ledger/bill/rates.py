@@ -4,7 +4,8 @@ A bill has no fleet that did not run, so an alternative's dollars are multiplied
 are two: of all hours, commitments included, and of the hours that no commitment covers. The first assumes that
 commitments grow with the fleet, the second that they stay. A saving lies between. Commitments are paid for also if
 nodes go: what the report has unused could have covered additional hours, so the low end leaves it out.
-The bill's ratio by capacity type is that of the types that the ledger recorded.
+The ratios are by capacity type, of the types that the ledger recorded. A bill without most of the recorded hours, such
+as one whose tags began within the month, has none, nor has a ledger with an assumed plan.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,10 +13,12 @@ from dataclasses import dataclass
 
 from ebbtide.lab.ledger.bill.bill import Bill, BillKey
 from ebbtide.lab.ledger.bill.lines import BilledAmounts, Charge, Part, Pricing
-from ebbtide.lab.ledger.month import SPOT, Alternative, Ledger
+from ebbtide.lab.ledger.month import ON_DEMAND, SPOT, Alternative, Ledger
 from ebbtide.text.counts import percent
 from ebbtide.text.money import dollars
 
+LEAST_BILLED = 0.95
+"""The share of the recorded node-hours that a bill must have: its month is in UTC, and begins and ends hours apart."""
 Kinds = Mapping[tuple[str, str], tuple[float, float]]
 """Recorded hours and dollars by instance type and capacity type."""
 
@@ -47,6 +50,17 @@ class BillRates:
     uncovered: float  # on demand, hours without a commitment: discounts included
     spot: float | None  # effective to typical; None without spot hours in both
     unused_usd: float  # commitments of the entire report that covered nothing
+    billed_share: float  # of the recorded node-hours
+    plan_is_assumed: bool  # in the ledger's dollars
+
+    @property
+    def missing(self) -> str:
+        """Return why there are no savings at the bill's rates; "" if there are."""
+        if self.plan_is_assumed:
+            return "the ledger's dollars have the plan of costs.pricingAssumption, and the bill the real commitments"
+        if self.billed_share >= LEAST_BILLED:
+            return ""
+        return f"the bill has {percent(self.billed_share)} of the recorded node-hours, wanted {percent(LEAST_BILLED)}"
 
     def saved(self, ledger: Ledger, entry: Alternative) -> tuple[float, float] | None:
         """Return the bounds of the saving at the bill's rates."""
@@ -58,14 +72,15 @@ class BillRates:
         if entry.paired:
             gaps_usd = sum(gap.high_usd - gap.low_usd for gap in ledger.gaps)
             low, high = low - ledger.low_usd, high - ledger.high_usd + gaps_usd
-            least, most = min(low * ratio for ratio in ratios), max(high * ratio for ratio in ratios)
-        else:  # `low` has a plan for every node, `high` none
-            least, most = min(low * self.uncovered, high * self.all_hours), high * max(ratios)
-            least, most = least - self.nodes_usd, most - self.nodes_usd
-        least, most = least + spot_low, most + spot_high
+        month_usd = 0.0 if entry.paired else self.nodes_usd
+        least = min(low * ratio for ratio in ratios) + spot_low - month_usd
+        most = max(high * ratio for ratio in ratios) + spot_high - month_usd
         return least - max(0.0, min(self.unused_usd, least)), most
 
     def assumptions(self) -> Iterator[str]:
+        if self.missing:
+            yield f"Not calculated: {self.missing}."
+            return
         yield (
             f"On-demand nodes cost {percent(self.all_hours)} of the ledger's prices, and {percent(self.uncovered)} in "
             "hours without a commitment: an alternative's hours cost between the two."
@@ -92,7 +107,8 @@ class BillRates:
 
 def rates_of_bill(ledger: Ledger, bill: Bill) -> BillRates:
     recorded = recorded_kinds(ledger)
-    nodes_usd, on_demand, open_hours, spot = 0.0, _Sum(), _Sum(), _Sum()
+    nodes_usd = billed_hours = 0.0
+    on_demand, open_hours, spot = _Sum(), _Sum(), _Sum()
     for key, amounts in nodes_of(bill).items():
         if key.outside:
             continue
@@ -100,10 +116,12 @@ def rates_of_bill(ledger: Ledger, bill: Bill) -> BillRates:
         hours, usd = recorded.get((key.instance_type, key.capacity_type), (0.0, 0.0))
         if not hours:
             continue
+        billed_hours += amounts.quantity
         at_ledger = usd / hours * amounts.quantity
         (spot if key.capacity_type == SPOT else on_demand).add(amounts.effective, at_ledger)
         if key.pricing is Pricing.STANDARD:
             open_hours.add(amounts.contracted, at_ledger)
+    recorded_hours = sum(hours for hours, _ in recorded.values())
     unused = 0.0 if bill.utilisation is None else bill.committed_usd * (1 - bill.utilisation)
     return BillRates(
         nodes_usd=nodes_usd,
@@ -111,6 +129,8 @@ def rates_of_bill(ledger: Ledger, bill: Bill) -> BillRates:
         uncovered=open_hours.ratio or 1.0,
         spot=spot.ratio,
         unused_usd=unused + bill.unused_reservation_usd,
+        billed_share=billed_hours / recorded_hours if recorded_hours else 0.0,
+        plan_is_assumed=not ledger.prices.get("plan", ON_DEMAND).startswith(ON_DEMAND),
     )
 
 

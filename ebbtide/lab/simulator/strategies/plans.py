@@ -27,6 +27,7 @@ from ebbtide.prices import (
     PricingAssumption,
     group_rate,
     has_rate,
+    instance_type_names,
     on_demand,
     spot_typical,
     steady,
@@ -360,10 +361,17 @@ def list_price(region: str, kind: InstanceType) -> float | None:
 def unpriced_groups(
     settings: StackSettings, types: Mapping[str, InstanceType] | None = None
 ) -> tuple[UnpricedGroup, ...]:
-    """Return the groups whose nodes have no price. `types`: by group; None: those of the stack's replays."""
-    region = "" if settings.cluster.context is not None else settings.region
+    """Return the groups whose nodes have no price. `types`: by group; None: those of the stack's replays.
+
+    No region has a price for nodes of an existing cluster whose size the stack file describes.
+    """
+    created = settings.cluster.context is None
     return tuple(
-        UnpricedGroup(name=name, instance_type=kind.name, region=region)
+        UnpricedGroup(
+            name=name,
+            instance_type=kind.name,
+            region=settings.stated_region if created or kind.name in instance_type_names() else "",
+        )
         for name, kind in (types_of_nodes(settings) if types is None else types).items()
         if list_price(settings.region, kind) is None
     )

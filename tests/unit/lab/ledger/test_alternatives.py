@@ -187,21 +187,31 @@ def test_a_pod_that_fits_no_type_that_ran_has_the_smallest_listed_one_that_it_fi
 
 
 def test_the_peak_fleet_has_the_types_of_the_hour_with_most_nodes(tmp_path: Path) -> None:
-    """Two large nodes ran most of the time; three small ones and a large one for an hour, later four large ones."""
+    """Two large nodes ran most of the time, and for an hour one of them with three small ones."""
     more = [Node(group="flexible", kind=SMALL, begin=300, end=301) for _ in range(3)]
     larger = [
-        *(Node(group="flexible", kind=LARGE, begin=400, end=401) for _ in range(2)),
         Node(group="flexible", kind=LARGE, begin=0, end=HOURS),
         Node(group="flexible", kind=LARGE, begin=0, end=299),
         Node(group="flexible", kind=LARGE, begin=302, end=HOURS),
     ]
-    peak = named(
-        month_of(stack(tmp_path, groups=flexible(f"{SMALL}, {LARGE}")), [*FIXED, *more, *larger]), "peak fleet"
-    )
+    settings = stack(tmp_path, groups=flexible(f"{SMALL}, {LARGE}"))
+    peak = named(month_of(settings, [*FIXED, *more, *larger]), "peak fleet")
 
     truth = HOURS * (5 * price(SMALL) + price(LARGE))
     assert (peak.low_usd, peak.high_usd) == pytest.approx((truth, truth))
     assert has(peak, f"nodes: 2 fixed ({SMALL}), 3 flexible ({SMALL}), 1 flexible ({LARGE})")
+
+
+def test_of_two_hours_with_most_nodes_the_peak_fleet_costs_from_the_cheaper_to_the_dearer(tmp_path: Path) -> None:
+    nodes = [
+        Node(group="flexible", kind=kind, begin=at, end=at + 1)
+        for kind, at in ((SMALL, 5), (LARGE, 9))
+        for _ in range(3)
+    ]
+    peak = named(month_of(stack(tmp_path, groups=flexible(f"{SMALL}, {LARGE}")), [*FIXED, *nodes]), "peak fleet")
+
+    low, high = (HOURS * (2 * price(SMALL) + 3 * price(kind)) for kind in (SMALL, LARGE))
+    assert (peak.low_usd, peak.high_usd) == pytest.approx((low, high))
 
 
 def test_nodes_without_a_group_are_in_the_peak_fleet(tmp_path: Path) -> None:
