@@ -23,11 +23,10 @@ from ebbtide.lab.simulator.results import Strategy
 from ebbtide.lab.simulator.setup import ReplaySetup
 from ebbtide.lab.simulator.strategies.table import STRATEGIES
 from ebbtide.lab.simulator.trace.traces import Job
-from ebbtide.settings import StackSettings
-from ebbtide.settings import parse_stack
+from ebbtide.prices import instance_type
+from ebbtide.settings import StackSettings, parse_stack
 from ebbtide.settings.load import stack_of_text
 from ebbtide.settings.sections.node_groups import shape_name
-from ebbtide.prices import instance_type
 from ebbtide.text.durations import HOUR_S
 from ebbtide.vocabulary.windows import wall_to_instant
 
@@ -50,7 +49,8 @@ config:
   ebbtide:workloads:
     api: {{ category: flexible, image: 'example.com/api:1', replicas: {api}, cpu: 1, memory: 2Gi, {sleep} }}
   ebbtide:workers:
-    worker: {{ source: {{ queues: [worker] }}, image: 'example.com/worker:1', max: 8, cpu: 3, memory: 6Gi, longestJob: 12h }}
+    worker:
+      {{ source: {{ queues: [worker] }}, image: 'example.com/worker:1', max: 8, cpu: 3, memory: 6Gi, longestJob: 12h }}
 """
 _SLEEPS = "sleep: { when: outsideBusinessHours, after: 5h }"
 
@@ -110,7 +110,9 @@ def _days(setup: ReplaySetup) -> Iterator[float]:
     """Yield the local midnights of working days, in seconds."""
     hours = setup.config.hours
     day = setup.start.date()
-    while (at := (wall_to_instant(hours.timezone, day, 0, last=False) - setup.start) / timedelta(seconds=1)) < setup.end_s:
+    while (
+        at := (wall_to_instant(hours.timezone, day, 0, last=False) - setup.start) / timedelta(seconds=1)
+    ) < setup.end_s:
         if day.weekday() < 5:
             yield at
         day += timedelta(days=1)

@@ -117,7 +117,12 @@ def drawn(number: int) -> Document:
         "rollouts": case.cluster.rollouts > 0,
     }
     tags = [name for name, value in differs.items() if value]
-    return {"name": f"{number} {case.stack}", "judges": number % 2 == 1, "tags": tags, **measured(known(course_of(case)))}
+    return {
+        "name": f"{number} {case.stack}",
+        "judges": number % 2 == 1,
+        "tags": tags,
+        **measured(known(course_of(case))),
+    }
 
 
 def recorded(name: str) -> Document:
