@@ -2,7 +2,8 @@
 
 A month's rollouts of services are not recorded, and they decide how many nodes are left half empty by day. So each
 replay is made without rollouts and with those that `ebbtide simulate` assumes, and the bounds hold all differences:
-of both pairs, once in the model's dollars and once as a share of the paid dollars, and on each side the model's noise.
+of both pairs, once in the model's dollars and once as a share of the paid dollars. Each side has the model's error
+beside it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,8 @@ from ebbtide.text.money import dollar_range
 
 _MODEL_OFF = 0.35
 """Relative difference between the modelled and the paid dollars from which on a replay proves nothing."""
+_OF_DIFFERENCE = 0.1
+"""Part of a difference by which a replay may be wrong beside `NOISE`. Source: docs/evidence/ledger.md."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,14 +41,20 @@ class Comparison:
         pairs = [*zip(self.as_it_was, changed, strict=True)]
         differences = [usd for pair in pairs for usd in _differences(*pair, paid)]
         then, now = dollar_range(*before.bounds), dollar_range(*after.bounds)
-        noise = f"with {NOISE:.0%} of the month for errors of the model"
+        missed = min(max(0.0, usd.low - paid, paid - usd.high) for usd in self.as_it_was)
+        low, high = (
+            usd + side * _error(usd, paid, missed) for usd, side in ((min(differences), -1), (max(differences), 1))
+        )
+        noise = f"with {NOISE:.0%} of the month and {_OF_DIFFERENCE:.0%} of the difference for errors of the model"
+        if missed > NOISE * paid:
+            noise += f", at least the {dollar_range(missed, missed)} by which it misses the month itself"
         on_spot = [
             usd for one, other in pairs for usd in (other.spot_low - one.spot_low, other.spot_high - one.spot_high)
         ]
         return Alternative(
             name=name,
-            low_usd=ledger.low_usd + min(differences) - NOISE * paid,
-            high_usd=ledger.high_usd + max(differences) + NOISE * paid,
+            low_usd=ledger.low_usd + low,
+            high_usd=ledger.high_usd + high,
             spot_usd=(min(on_spot), max(on_spot)),
             assumptions=(
                 "each pool's recorded wanted workers, replayed on the simulated cluster in recorded hours",
@@ -65,6 +74,11 @@ class Comparison:
             "with a rollout of each flexible service on every working day, since the month's own are not recorded"
         )
         return f"{rollouts}: {dollar_range(*now.bounds)} {change}, and {dollar_range(*then.bounds)}"
+
+
+def _error(difference: float, paid: float, missed: float) -> float:
+    """Return the model's error: at least the dollars by which it misses the month itself, with the nearer rollouts."""
+    return max(NOISE * paid + _OF_DIFFERENCE * abs(difference), missed)
 
 
 def _differences(before: ReplayedUsd, after: ReplayedUsd, paid: float) -> Iterator[float]:

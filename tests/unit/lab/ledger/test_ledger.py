@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.lab.ledger.build import ledger_of
-from ebbtide.lab.ledger.month import NOISE, Alternative, Ledger, Month, plain
+from ebbtide.lab.ledger.month import Alternative, Ledger, Month, plain
 from ebbtide.lab.ledger.page import render_page
 from ebbtide.lab.ledger.sheets import view_of
 from ebbtide.prices import PricingAssumption, hourly
@@ -84,13 +84,19 @@ def test_in_a_gap_budgets_that_never_open_save_between_nothing_and_the_bounds_of
     assert true_high < high < true_high + gap.high_usd - gap.low_usd
 
 
-def test_a_month_that_is_dearer_than_its_model_is_no_loss(acme: StackSettings) -> None:
+def test_a_model_that_misses_the_month_makes_the_range_of_a_difference_as_wide(
+    acme: StackSettings, whole: Ledger
+) -> None:
     """The model has a tenth fewer workers, and costs a tenth less with budgets that open and with those that do not."""
     known = KnownMonth(month=OCTOBER, every=LOOKS).recording()
     fewer = {"train": tuple((at, round(0.9 * workers)) for at, workers in known.wanted["train"])}
     ledger = ledger_of(replace(known, wanted=fewer), acme, OCTOBER, SOON)
 
-    assert saved(ledger, "budgets never open")[0] > -(NOISE + 0.01) * ledger.recorded_usd
+    low, high = saved(ledger, "budgets never open")
+    true_low, true_high = saved(whole, "budgets never open")
+    assert low < true_low < true_high < high
+    assert high - low > 0.2 * ledger.recorded_usd
+    assert any("misses the month itself" in text for text in named(ledger, "budgets never open").assumptions)
 
 
 def test_that_nothing_slept_costs_the_hours_that_were_recorded_and_not_the_calendars(
