@@ -1,4 +1,4 @@
-"""A month whose alternatives are known, since they ran too: in a cluster that differs from the one of the ledger's model.
+"""A month whose alternatives are known, since they ran too, in a cluster that differs from the ledger's model.
 
 The cluster runs the jobs, the production loop and the calendar. `Known.recording` is what Prometheus would have of it:
 nodes from their registration on, wanted workers and sleep every five minutes. `Known.truths` are the dollars of the
@@ -22,7 +22,7 @@ from ebbtide.lab.simulator.cluster import Node
 from ebbtide.lab.simulator.cluster.karpenter import NodePoolModel
 from ebbtide.lab.simulator.cluster.model import GroupModel, WorkloadModel
 from ebbtide.lab.simulator.results import Strategy
-from ebbtide.lab.simulator.setup import ReplayOptions, ReplaySetup, replay_setup_of, with_known_nodes
+from ebbtide.lab.simulator.setup import ReplayOptions, ReplaySetup, replay_setup_of
 from ebbtide.lab.simulator.strategies.karpenter import controlled_with_windows
 from ebbtide.lab.simulator.strategies.plans import Topology, list_price, plan_of, spot_or_none
 from ebbtide.lab.simulator.strategies.run import StrategyRun, controlled
@@ -54,10 +54,7 @@ class Cluster:
     daemons_cpu_m: int = 0  # requests of DaemonSets that the stack file does not mention, on each node
     daemons_mib: int = 0
     pod_start: float = 1.0
-    scan: float = 1.0
-    unneeded: float = 1.0  # the time for which a node must be unneeded
-    after_add: float = 1.0
-    drains: int | None = None  # nodes at once; None: as in the stack file
+    scan: float = 1.0  # of the autoscaler's interval
     rollouts: float = 0.0  # the share of working days on which each flexible workload is rolled out
     second_type: float = 0.0  # the share of nodes of a managed group that have its second type
     spot_price: float = 1.0  # factor of the typical spot price
@@ -106,7 +103,9 @@ class Course:
     cluster: Cluster = field(default_factory=Cluster)
     rises: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
     holes: Sequence[tuple[float, float]] = ()
-    before: Mapping[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])  # the fleet before, by group
+    before: Mapping[str, tuple[int, str]] = field(
+        default_factory=dict[str, tuple[int, str]]
+    )  # the fleet before, by group
 
 
 class _RecordedWorld(World):
@@ -162,7 +161,9 @@ def known(course: Course) -> Known:
     if course.before:
         truths[BEFORE] = sum(count * money.usd_of_type(kind) for count, kind in course.before.values())
     truths[PEAK] = money.usd_of_month(peak_of(month_ran.lives, money))
-    workers = {name: max(_sampled(course, steps), key=lambda step: step[1])[1] for name, steps in month_ran.wanted.items()}
+    workers = {
+        name: max(_sampled(course, steps), key=lambda step: step[1])[1] for name, steps in month_ran.wanted.items()
+    }
     truths[PEAK_WORKERS] = _with_workers(course, setup, {name: round(count) for name, count in workers.items()})
     return Known(
         month=month,
@@ -238,14 +239,13 @@ def _plan(plan: ClusterPlan, cluster: Cluster) -> ClusterPlan:
     """The plan with the cluster's nodes and pods."""
 
     def shape(group: GroupModel) -> GroupModel:
-        boot_s, unneeded = group.boot_s * cluster.boot, group.scale_down_unneeded_s
+        boot_s = group.boot_s * cluster.boot
         return replace(
             group,
             boot_s=boot_s,
             boot_spread_s=boot_s * cluster.boot_spread,
             cpu_m=group.cpu_m - cluster.daemons_cpu_m,
             memory_mib=group.memory_mib - cluster.daemons_mib,
-            scale_down_unneeded_s=None if unneeded is None else unneeded * cluster.unneeded,
         )
 
     def pool(nodes: NodePoolModel) -> NodePoolModel:
@@ -264,18 +264,8 @@ def _plan(plan: ClusterPlan, cluster: Cluster) -> ClusterPlan:
 
 
 def _world(setup: WorldSetup, cluster: Cluster) -> WorldSetup:
-    flags = setup.flags
-    return replace(
-        setup,
-        seed=cluster.seed,
-        flags=replace(
-            flags,
-            scan_interval_s=flags.scan_interval_s * cluster.scan,
-            scale_down_unneeded_s=flags.scale_down_unneeded_s * cluster.unneeded,
-            scale_down_delay_after_add_s=flags.scale_down_delay_after_add_s * cluster.after_add,
-            max_drain_parallelism=cluster.drains or flags.max_drain_parallelism,
-        ),
-    )
+    flags = replace(setup.flags, scan_interval_s=setup.flags.scan_interval_s * cluster.scan)
+    return replace(setup, seed=cluster.seed, flags=flags)
 
 
 def _with_workers(course: Course, setup: ReplaySetup, workers: Mapping[str, int]) -> float:

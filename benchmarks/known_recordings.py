@@ -7,10 +7,14 @@ opened, until the service sleeps.
 """
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from benchmarks.known_month import Course, Known, Life, Money, Ran, peak_of, recording_of, setup_of
 from ebbtide.lab.ledger.alternatives import NEVER_OPEN, PEAK, PEAK_WORKERS
@@ -19,14 +23,18 @@ from ebbtide.lab.simulator.results import Strategy
 from ebbtide.lab.simulator.setup import ReplaySetup
 from ebbtide.lab.simulator.strategies.table import STRATEGIES
 from ebbtide.lab.simulator.trace.traces import Job
-from ebbtide.settings import StackSettings
+from ebbtide.prices import instance_type
+from ebbtide.settings import StackSettings, parse_stack
 from ebbtide.settings.load import stack_of_text
 from ebbtide.settings.sections.node_groups import shape_name
-from ebbtide.prices import instance_type
 from ebbtide.text.durations import HOUR_S
 from ebbtide.vocabulary.windows import wall_to_instant
 
+KARPENTER = ("day-budget-zero-then-open", "pdb-zero-blocks-then-opens")
+NOVEMBER = Month(year=2026, month=11, zone="Europe/Berlin")
 SCENARIOS = Path(__file__).parents[1] / "tests/data/karpenter-scenarios/given.json"
+STACK_FILE = SCENARIOS.parents[1] / "stacks/Pulumi.demo.yaml"
+NIGHT = SCENARIOS.parents[1] / "ledger-night.json"
 _BOOT_S = 60.0  # of an instance before its node registers: KWOK's nodes have none
 _WORK, _REST, _SLEEP = (7.5, 17.0), 18.0, 23.0
 """Local hours: of workers, of the end of business hours, and of the service's sleep."""
@@ -41,19 +49,20 @@ config:
   ebbtide:workloads:
     api: {{ category: flexible, image: 'example.com/api:1', replicas: {api}, cpu: 1, memory: 2Gi, {sleep} }}
   ebbtide:workers:
-    worker: {{ source: {{ queues: [worker] }}, image: 'example.com/worker:1', max: 8, cpu: 3, memory: 6Gi, longestJob: 12h }}
+    worker:
+      {{ source: {{ queues: [worker] }}, image: 'example.com/worker:1', max: 8, cpu: 3, memory: 6Gi, longestJob: 12h }}
 """
 _SLEEPS = "sleep: { when: outsideBusinessHours, after: 5h }"
 
 
-def karpenter_month(scenario: str, run: int, month: Month) -> Known:
-    """Return the month of one run of a recorded scenario: `day-budget-zero-then-open`, `pdb-zero-blocks-then-opens`."""
+def karpenter_month(scenario: str, month: Month = NOVEMBER) -> Known:
+    """Return the month of the first run of a recorded scenario. The other runs have the same nodes."""
     recorded = next(it for it in json.loads(SCENARIOS.read_text(encoding="utf-8")) if it["name"] == scenario)
     settings = _stack(recorded)
     course = Course(settings=settings, month=month, jobs=(Job(0.0, 60.0, "worker", 1.0, 1.0, 0.0),))
     setup = setup_of(course)
     money = Money(course, STRATEGIES[Strategy.FIXED_FLEXIBLE].topology(setup.settings))
-    states = _states(recorded, recorded["runs"][run])
+    states = _states(recorded, recorded["runs"][0])
     lives = [*_fixed(money.end_s), *_lives(states, setup)]
     workers = recorded["workloads"][0 if recorded["workloads"][0]["name"] == "worker" else 1]["replicas"]
     wanted = [(0.0, 0.0)]
@@ -101,7 +110,9 @@ def _days(setup: ReplaySetup) -> Iterator[float]:
     """Yield the local midnights of working days, in seconds."""
     hours = setup.config.hours
     day = setup.start.date()
-    while (at := (wall_to_instant(hours.timezone, day, 0, last=False) - setup.start) / timedelta(seconds=1)) < setup.end_s:
+    while (
+        at := (wall_to_instant(hours.timezone, day, 0, last=False) - setup.start) / timedelta(seconds=1)
+    ) < setup.end_s:
         if day.weekday() < 5:
             yield at
         day += timedelta(days=1)
@@ -136,3 +147,64 @@ def _life(name: str, kind: str, begin: float, end: float) -> Life:
 
 def _life_of(name: str, shape: str, begin: float, end: float) -> Life:
     return Life(name=name, shape=shape, launched=max(0.0, begin - _BOOT_S), registered=begin, end=end)
+
+
+def night_month(file: Path = NIGHT) -> Known:
+    """Return a month of the day and night that `benchmarks.ledger_night` recorded twice, at the same local times."""
+    recorded = json.loads(file.read_text(encoding="utf-8"))
+    settings = _all_days_alike(STACK_FILE.read_text(encoding="utf-8"))
+    month = Month(year=2026, month=6, zone=settings.business_hours.timezone)
+    course = Course(settings=settings, month=month, jobs=(Job(0.0, 60.0, "prep", 1.0, 1.0, 0.0),))
+    setup = setup_of(course)
+    money = Money(course, STRATEGIES[Strategy.FIXED_FLEXIBLE].topology(setup.settings))
+    begun = datetime.fromisoformat(recorded["start"])
+    first = (begun - month.begin) % timedelta(seconds=recorded["seconds"]) / timedelta(seconds=1)
+    days = _Repeated(first_s=first, day_s=recorded["seconds"], end_s=money.end_s)
+    as_it_was, closed = (recorded[name] for name in ("budgets open", "budgets never open"))
+    lives = [*days.lives(as_it_was)]
+    wanted = {pool: days.steps(steps) for pool, steps in as_it_was["wanted"].items()}
+    return Known(
+        month=month,
+        settings=settings,
+        recording=recording_of(course, Ran(lives=lives, wanted=wanted), setup, money),
+        truths={NEVER_OPEN: money.usd(days.lives(closed)), PEAK: money.usd_of_month(peak_of(lives, money))},
+        paid_usd=money.usd(lives),
+    )
+
+
+def _all_days_alike(text: str) -> StackSettings:
+    """Return the stack with the same business hours on each day of the week, and without holidays."""
+    config = yaml.safe_load(text)["config"]
+    hours = config["ebbtide:businessHours"]
+    config["ebbtide:businessHours"] = {"timezone": hours["timezone"], "week": {"mon-sun": hours["week"]["mon-thu"]}}
+    return parse_stack(config, stack="demo", file=STACK_FILE.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Repeated:
+    """A recorded day for each day of a month. `first_s`: the second of the month at which it first begins."""
+
+    first_s: float
+    day_s: float
+    end_s: float
+
+    def steps(self, recorded: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+        """Return the recorded steps on all days, from second 0 on."""
+        begins = (self.first_s + day * self.day_s for day in range(-1, math.ceil(self.end_s / self.day_s)))
+        steps = [(begin + at, float(value)) for begin in begins for at, value in recorded if begin + at < self.end_s]
+        before = [value for at, value in steps if at <= 0]
+        return [(0.0, before[-1] if before else 0.0), *(step for step in steps if step[0] > 0)]
+
+    def lives(self, course: Mapping[str, Any]) -> Iterator[Life]:
+        """Yield nodes with the recorded number of each group. The newest node ends first."""
+        for group in course["nodes"][0][1]:
+            there: list[tuple[str, float]] = []
+            born = 0
+            for at, count in (*self.steps([(at, nodes[group]) for at, nodes in course["nodes"]]), (self.end_s, 0.0)):
+                while len(there) < count:
+                    born += 1
+                    there.append((f"{group}-{born}", at))
+                while len(there) > count:
+                    name, since = there.pop()
+                    boot_s = course["latencies"]["boot_s"] if since else 0.0
+                    yield Life(name=name, shape=group, launched=since, registered=min(at, since + boot_s), end=at)

@@ -52,13 +52,16 @@ def _groups(*groups: str) -> str:
 def _existing(shapes: str, pools: str = "") -> str:
     selectors = "{ fixed: { pool: a }, flexible: { pool: b } }"
     handed = f", nodePools: {pools}" if pools else ""
-    return f"  ebbtide:cluster: {{ kind: existing, context: x, nodeSelectors: {selectors}{handed}, nodeShapes: {shapes} }}\n"
+    cluster = f"kind: existing, context: x, nodeSelectors: {selectors}{handed}, nodeShapes: {shapes}"
+    return f"  ebbtide:cluster: {{ {cluster} }}\n"
 
 
 _FIXED = "fixed: { instanceTypes: [m7i.2xlarge], min: 3, max: 4 }"
 _API = _service("api", 4, "2", "8Gi", _SLEEPS)
 _WEB = _service("web", 6, "2", "6Gi")
-_TEAM = _service("api", 3, "1500m", "3Gi", _SLEEPS) + _service("site", 2, "500m", "1Gi") + _service("hub", 2, "1", "4Gi")
+_TEAM = (
+    _service("api", 3, "1500m", "3Gi", _SLEEPS) + _service("site", 2, "500m", "1Gi") + _service("hub", 2, "1", "4Gi")
+)
 _TRAIN = _pool("train", 30, "4", "14Gi")
 _PREP = _pool("prep", 30, "1500m", "5Gi")
 
@@ -102,7 +105,9 @@ STACKS: Mapping[str, str] = {
             "gpu-large: { kind: gpu, instanceTypes: [g6.8xlarge], max: 6 }",
         ),
         _API + _WEB,
-        _pool("prep", 20, "3", "12Gi") + _pool("tune", 16, "7", "28Gi", "gpu: 1") + _pool("large", 6, "30", "110Gi", "gpu: 1"),
+        _pool("prep", 20, "3", "12Gi")
+        + _pool("tune", 16, "7", "28Gi", "gpu: 1")
+        + _pool("large", 6, "30", "110Gi", "gpu: 1"),
     ),
     "spot": _stack(
         _groups(
@@ -151,10 +156,9 @@ def stack_named(name: str) -> StackSettings:
 
 
 def _fleet(stack: str, count: int, kind: str) -> str:
-    return f"{{ nodes: {count}, instanceType: {kind} }}" if TYPED and "karpenter" in stack else str(count)
+    return f"{{ nodes: {count}, instanceType: {kind} }}" if "karpenter" in stack else str(count)
 
 
-TYPED = True
 DEMANDS = ("office", "steady", "nights", "openb2023-a", "itp2021-a", "surf2022-july")
 
 
@@ -165,9 +169,7 @@ def jobs_of(settings: StackSettings, month: Month, demand: str, seed: int, load:
     for name, pool in sorted(settings.workers.items()):
         per_day = load * pool.max * chance.uniform(1.0, 3.0)
         for at, duration_s in _times(demand, month.hours * HOUR_S, per_day, chance):
-            gpu = float(pool.gpu.count)
-            memory = pool.memory.value if hasattr(pool.memory, "value") else 1.0
-            jobs.append(Job(at, duration_s, name, float(1), min(1.0, memory), gpu))
+            jobs.append(Job(at, duration_s, name, 1.0, 1.0, float(pool.gpu.count)))
     return jobs
 
 
@@ -185,7 +187,12 @@ def _times(demand: str, end_s: float, per_day: float, chance: Random) -> Sequenc
     share = min(1.0, per_day * days / len(short))
     chosen = [(at, max(60.0, duration_s)) for at, duration_s in short if chance.random() < share]
     repeats = range(int(end_s // (days * DAY_S)) + 1)
-    return [(at + week * days * DAY_S, length) for week in repeats for at, length in chosen if at + week * days * DAY_S < end_s]
+    return [
+        (at + week * days * DAY_S, length)
+        for week in repeats
+        for at, length in chosen
+        if at + week * days * DAY_S < end_s
+    ]
 
 
 def _hour(demand: str, chance: Random) -> float:

@@ -1,22 +1,31 @@
-"""`python -m benchmarks.ledger_months`: the ledger's alternatives against 100 months whose alternatives are known."""
+"""`python -m benchmarks.ledger_months`: the ledger's alternatives in 100 months whose alternatives are known.
+
+97 months are drawn: a stack, jobs, gaps, a price change, and a cluster that differs from the ledger's model. Three are
+made of recordings. Drawn months with an even number may choose the ledger's constants; all others judge it. Prints the
+rows of docs/evidence/ledger-alternatives.md, and the alternatives whose truth is outside of the stated range.
+"""
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from statistics import median
 from typing import Any
 
-from benchmarks.cases import documents_of, folder_of
+from benchmarks.cases import Document, documents_of, folder_of
 from benchmarks.known_month import Cluster, Course, Known, known
+from benchmarks.known_recordings import KARPENTER, karpenter_month, night_month
 from benchmarks.known_stacks import BEFORE, DEMANDS, STACKS, jobs_of, stack_named
 from ebbtide.lab.ledger.build import ledger_of
 from ebbtide.lab.ledger.month import Month
 from ebbtide.lab.simulator.world.failures import Failures
-from ebbtide.settings.model import StackSettings
+from ebbtide.settings.capacity.node_sets import with_node_sets
 
-MONTHS = 100
+DRAWN = 97
+_MONTHS = ((2026, 10), (2026, 3), (2026, 11), (2027, 2), (2026, 7), (2026, 12))  # clocks change in the first two
+_GAPS = ((0.2,) * 10, (0.5, 3.0), (24.0,), (6.0, 12.0))  # hours
+_ROUNDING = 1e-4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,33 +40,28 @@ class MonthCase:
     rise: tuple[float, float] | None
     cluster: Cluster
 
-    @property
-    def name(self) -> str:
-        return f"{self.number:03}"
-
 
 def case_of(number: int) -> MonthCase:
     """Draw a case. The stacks take turns."""
     chance = Random(f"known month {number}")
-    stacks = list(STACKS)
-    year, month = chance.choice(((2026, 10), (2026, 3), (2026, 11), (2027, 2), (2026, 7), (2026, 12)))
-    hours = 650
+    stack = list(STACKS)[number % len(STACKS)]
+    year, month = chance.choice(_MONTHS)
     holes: tuple[tuple[float, float], ...] = ()
     if chance.random() < 0.3:
-        lengths = chance.choice(((0.2,) * 10, (0.5, 3.0), (24.0,), (6.0, 12.0)))
-        begins = sorted(chance.sample(range(10, hours, 30), len(lengths)))
+        lengths = chance.choice(_GAPS)
+        begins = sorted(chance.sample(range(10, 650, 30), len(lengths)))
         holes = tuple((float(begin), begin + length) for begin, length in zip(begins, lengths, strict=True))
     rise = (chance.uniform(100, 600), chance.choice((0.85, 0.9, 1.1, 1.2))) if chance.random() < 0.3 else None
     return MonthCase(
         number=number,
-        stack=stacks[number % len(stacks)],
+        stack=stack,
         year=year,
         month=month,
         demand=chance.choice(DEMANDS),
         load=chance.choice((0.15, 0.3, 0.6)),
         holes=holes,
         rise=rise,
-        cluster=_cluster(chance, number, by_karpenter="karpenter" in stacks[number % len(stacks)]),
+        cluster=_cluster(chance, number, by_karpenter="karpenter" in stack),
     )
 
 
@@ -88,7 +92,8 @@ def _cluster(chance: Random, number: int, *, by_karpenter: bool) -> Cluster:
 def course_of(case: MonthCase) -> Course:
     settings = stack_named(case.stack)
     month = Month(year=case.year, month=case.month, zone=settings.business_hours.timezone)
-    kinds = sorted({kind.name for group in _groups(settings) for kind in group.types})
+    groups = with_node_sets(settings).node_groups.values()
+    kinds = sorted({kind.name for group in groups for kind in group.types})
     return Course(
         settings=settings,
         month=month,
@@ -100,42 +105,114 @@ def course_of(case: MonthCase) -> Course:
     )
 
 
-def _groups(settings: StackSettings) -> Sequence[Any]:
-    from ebbtide.settings.capacity.node_sets import with_node_sets
-    return list(with_node_sets(settings).node_groups.values())
+def drawn(number: int) -> Document:
+    case = case_of(number)
+    differs = {
+        "gaps": bool(case.holes),
+        "Karpenter": "karpenter" in case.stack,
+        "existing cluster": "existing" in case.stack,
+        "spot": case.stack == "spot",
+        "second model": case.cluster.is_plain,
+        "DaemonSets not in the file": bool(case.cluster.daemons_cpu_m or case.cluster.daemons_mib),
+        "rollouts": case.cluster.rollouts > 0,
+    }
+    tags = [name for name, value in differs.items() if value]
+    return {
+        "name": f"{number} {case.stack}",
+        "judges": number % 2 == 1,
+        "tags": tags,
+        **measured(known(course_of(case))),
+    }
 
 
-def measured(case: MonthCase) -> Mapping[str, Any]:
+def recorded(name: str) -> Document:
+    month = night_month() if name == "night" else karpenter_month(name)
+    return {"name": name, "judges": True, "tags": ["recordings"], **measured(month)}
+
+
+def measured(month: Known) -> Document:
     """Return the truth and the stated range of each alternative."""
-    month = known(course_of(case))
     ledger = ledger_of(month.recording, month.settings, month.month, month.month.end)
     return {
-        "case": asdict(case),
-        "paid_usd": month.paid_usd,
-        "ledger": [ledger.low_usd, ledger.high_usd],
-        "alternatives": {
-            entry.name: {"truth": month.truths.get(entry.name), "low": entry.low_usd, "high": entry.high_usd, "why": entry.why}
-            for entry in ledger.alternatives
-        },
+        "paid": [month.paid_usd, ledger.low_usd, ledger.high_usd],
+        "alternatives": [
+            {"name": it.name, "truth": month.truths[it.name], "low": it.low_usd, "high": it.high_usd, "why": it.why}
+            for it in ledger.alternatives
+            if it.name in month.truths
+        ],
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stated:
+    """An alternative of one month: its truth, and the stated range; None: the ledger states none."""
+
+    month: str
+    tags: Sequence[str]
+    name: str
+    truth: float
+    low: float | None
+    high: float | None
+
+    @property
+    def width(self) -> float | None:
+        return None if self.low is None or self.high is None else (self.high - self.low) / self.truth
+
+    @property
+    def miss(self) -> float:
+        """Return the distance of the truth from the range, as a share of the truth: 0 within it or without a range."""
+        if self.low is None or self.high is None:
+            return 0.0
+        distance = max(self.low - self.truth, self.truth - self.high, 0.0) / self.truth
+        return distance if distance > _ROUNDING else 0.0
+
+
+def stated_in(documents: Sequence[Document]) -> Iterator[Stated]:
+    for document in documents:
+        for it in document["alternatives"]:
+            fields = {key: it[key] for key in ("name", "truth", "low", "high")}
+            yield Stated(month=document["name"], tags=document["tags"], **fields)
+
+
+def row(name: str, alternatives: Sequence[Stated]) -> str:
+    """Return a row of the page. Alternatives without a range count as not contained."""
+    widths = [it.width for it in alternatives if it.width is not None]
+    inside = [it for it in alternatives if it.width is not None and not it.miss]
+    worst = max((it.miss for it in alternatives), default=0.0)
+    return (
+        f"| {name} | {len(alternatives)} | {len(inside) / len(alternatives):.0%} | {median(widths):.1%} "
+        f"| {max(widths):.0%} | {worst:.1%} |"
+    )
+
+
+def lines(documents: Sequence[Document]) -> Iterator[str]:
+    stated = [*stated_in(documents)]
+    yield row("all", stated)
+    without = [it for it in stated if "gaps" not in it.tags]
+    yield row("all, months without gaps", without)
+    for name in dict.fromkeys(it.name for it in stated):
+        yield row(name, [it for it in without if it.name == name])
+    for tag in dict.fromkeys(tag for it in stated for tag in it.tags):
+        yield row(f"months with {tag}", [it for it in stated if tag in it.tags])
+    for it in stated:
+        if it.width is None or it.miss:
+            bounds = "no range" if it.width is None else f"{it.low:,.0f} to {it.high:,.0f}"
+            yield f"  {it.month}: {it.name}: {it.truth:,.0f}, stated {bounds} ({it.miss:.1%}; {', '.join(it.tags)})"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ledger_months", description=__doc__)
-    parser.add_argument("--months", type=int, default=MONTHS, help="how many, from 0")
+    parser.add_argument("--drawn", type=int, default=DRAWN, help="how many drawn months, from 0")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("out/ledger-months"))
     chosen = parser.parse_args()
     place = folder_of(chosen.out, "benchmarks.ledger_months")
-    calls = {place / f"{case.name}.json": (case,) for case in map(case_of, range(chosen.months))}
-    rows = documents_of(measured, calls, chosen.processes)
-    for row in rows:
-        case = row["case"]
-        print(case["number"], case["stack"], case["demand"], f"paid {row['paid_usd']:.0f}", [round(v) for v in row["ledger"]], "holes" if case["holes"] else "", case["rise"] or "")
-        for name, it in row["alternatives"].items():
-            if it["truth"] is None: continue
-            inside = it["low"] is not None and it["low"] <= it["truth"] <= it["high"]
-            print("    ", f"{name:22}", f"truth {it['truth']:.1f}", it["why"] or f"{it['low']:.1f}-{it['high']:.1f} {'ok' if inside else 'MISS'} width {(it['high']-it['low'])/it['truth']:.1%}")
+    calls: Mapping[Path, tuple[Any, ...]] = {place / f"{number:03}.json": (number,) for number in range(chosen.drawn)}
+    documents = documents_of(drawn, calls, chosen.processes, lambda _name: None)
+    documents += [recorded(name) for name in (*KARPENTER, "night")]
+    for title, judges in (("months that may choose constants", False), ("months that judge", True)):
+        chosen_months = [it for it in documents if it["judges"] is judges]
+        print("\n".join((f"{len(chosen_months)} {title}", *lines(chosen_months))), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,69 @@
+"""Months whose alternatives are known: truths in the stated ranges, and ranges of wrong months beside them."""
+
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.known_month import Known, known
+from benchmarks.known_recordings import KARPENTER, karpenter_month
+from benchmarks.ledger_months import Stated, case_of, course_of, measured, row, stated_in
+from ebbtide.lab.ledger.month import Month
+from ebbtide.lab.ledger.reading import RecordedMonth
+
+NEVER_OPEN, PEAK, PEAK_WORKERS = "budgets never open", "peak fleet", "workers at the peak"
+FEBRUARY = Month(year=2027, month=2, zone="Europe/Berlin")  # the shortest
+
+
+def missed(month: Known, recording: RecordedMonth | None = None) -> set[str]:
+    """The alternatives whose truth is outside of the stated range, or that have none."""
+    document = measured(month if recording is None else replace(month, recording=recording))
+    stated = [*stated_in([{"name": "", "tags": (), **document}])]
+    assert {it.name for it in stated} == month.truths.keys()
+    return {it.name for it in stated if it.miss or it.width is None}
+
+
+@pytest.fixture(scope="module")
+def of_karpenter() -> Known:
+    return karpenter_month("pdb-zero-blocks-then-opens", FEBRUARY)
+
+
+@pytest.mark.parametrize("scenario", KARPENTER)
+def test_the_states_of_the_real_karpenter_lie_in_the_stated_ranges(scenario: str) -> None:
+    assert missed(karpenter_month(scenario, FEBRUARY)) == set()
+
+
+def test_nodes_of_twice_the_size_miss_the_truth(of_karpenter: Known) -> None:
+    sightings = of_karpenter.recording.sightings
+    larger = {
+        replace(key, instance_type="m7i.4xlarge") if key.group == "flexible" else key: times
+        for key, times in sightings.seen.items()
+    }
+    recording = replace(of_karpenter.recording, prices={}, sightings=replace(sightings, seen=larger))
+
+    assert {NEVER_OPEN, PEAK} <= missed(of_karpenter, recording)
+
+
+def test_a_quarter_of_the_workers_misses_the_truth(of_karpenter: Known) -> None:
+    wanted = {
+        pool: tuple((at, workers / 4) for at, workers in steps) for pool, steps in of_karpenter.recording.wanted.items()
+    }
+
+    assert missed(of_karpenter, replace(of_karpenter.recording, wanted=wanted)) == {NEVER_OPEN, PEAK_WORKERS}
+
+
+def test_a_month_of_the_second_model_lies_in_the_stated_ranges() -> None:
+    case = case_of(0)
+    plain = replace(case, year=2027, month=2, load=0.15, holes=(), cluster=replace(case.cluster, is_plain=True))
+    month = known(course_of(plain))
+
+    assert missed(month) == set()
+    assert measured(month)["paid"][1:] == pytest.approx([month.paid_usd] * 2, rel=0.01)
+
+
+def test_a_row_counts_a_missing_range_as_not_contained_and_has_its_median_width() -> None:
+    def stated(low: float | None, high: float | None) -> Stated:
+        return Stated(month="1", tags=(), name=PEAK, truth=100.0, low=low, high=high)
+
+    of_four = [stated(95.0, 105.0), stated(101.0, 121.0), stated(60.0, 90.0), stated(None, None)]
+
+    assert row("all", of_four) == "| all | 4 | 25% | 20.0% | 30% | 10.0% |"
