@@ -11,14 +11,14 @@ from ebbtide.lab.ledger.month import Ledger, LedgerError
 from ebbtide.lab.ledger.month_file import committed, month_paths, refuse_cut
 from ebbtide.lab.ledger.sheets import basis, saved_by, saved_text, span
 from ebbtide.text.money import dollars
-from ebbtide.text.sheet import DOLLARS, Cell, Sheet, left, right
+from ebbtide.text.sheet import CENTS, Cell, Sheet, left, right
 from ebbtide.text.terminal import sheet_table
 
 _CAPTION = "Nodes at list prices before commitments and discounts, or at the bill's. Saved: against costs.before."
 _COLUMNS = (
     *left("customer", "stack", "month"),
     *right("nodes at list prices", fold=True),
-    *right("nodes on the bill", "bill", unit=DOLLARS, fold=True),
+    *right("nodes on the bill", "bill", unit=CENTS, fold=True),
     *right("saved", "could still be saved", fold=True),
 )
 
@@ -57,6 +57,7 @@ def _document(ledger: Ledger, billed: Difference | None) -> dict[str, Any]:
         "idle_usd": ledger.idle_usd,
         "could_save_usd": ledger.could_save_usd,
         "saved": saved_by(ledger, billed)[0],
+        "saved_by_bill": saved_by(ledger, billed)[1] is not None,
         "bill_nodes_usd": billed and billed.nodes_usd,
         "bill_usd": billed and billed.all_usd,
     }
@@ -64,6 +65,7 @@ def _document(ledger: Ledger, billed: Difference | None) -> dict[str, Any]:
 
 def _row(ledger: Ledger, billed: Difference | None) -> Sequence[Cell]:
     saved, billed_usd = saved_by(ledger, billed)
+    rates = "" if billed_usd is None else " by the bill"
     return (
         ledger.customer,
         ledger.stack,
@@ -71,6 +73,6 @@ def _row(ledger: Ledger, billed: Difference | None) -> Sequence[Cell]:
         span(ledger.low_usd, ledger.high_usd),
         billed and billed.nodes_usd,
         billed and billed.all_usd,
-        None if saved is None else saved_text(ledger, saved, billed_usd),
+        None if saved is None else f"{saved_text(ledger, saved, billed_usd)}{rates}",
         f"up to {dollars(ledger.could_save_usd)}",
     )

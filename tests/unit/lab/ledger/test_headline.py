@@ -345,10 +345,12 @@ def test_a_bill_in_a_month_file_leads_also_without_its_report(
     (entry,), table = overview(tmp_path, "")
     saved = difference_of(ledger, bill).saved[BEFORE]
 
+    assert saved is not None
     assert headline(view_of(committed(path)[0], None, committed(path)[1])).startswith("acme, 2026-10: AWS' bill has $")
     assert entry["bill_nodes_usd"] == pytest.approx(true_bill(), abs=0.01)
     assert entry["saved"] == pytest.approx(saved, abs=0.001)
-    assert "list prices" in shown_text(table)
+    assert entry["saved_by_bill"]
+    assert f"${saved[0]:,.0f} by the bill" in shown_text(table)
 
 
 def test_a_group_with_spot_nodes_has_a_range_and_others_have_a_figure(ledger: Ledger) -> None:
