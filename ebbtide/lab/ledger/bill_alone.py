@@ -8,8 +8,9 @@ from rich.console import Group, RenderableType
 
 from ebbtide.lab.ledger.bill.bill import Bill
 from ebbtide.lab.ledger.bill.difference import reductions_of
+from ebbtide.lab.ledger.bill.lines import Part
 from ebbtide.lab.ledger.month import plain
-from ebbtide.lab.ledger.sheets import bill_notes, bill_sheet
+from ebbtide.lab.ledger.sheets import bill_notes, bill_sheet, billed_text
 from ebbtide.lab.report.pages.page import Tile
 from ebbtide.lab.report.pages.template import rendered
 from ebbtide.settings.model import StackSettings
@@ -29,8 +30,8 @@ class BillAlone:
 
     @property
     def headline(self) -> str:
-        billed = cents(self.bill.amortised_usd)
-        return f"{self.settings.customer}, {self.bill.month.name}: AWS' bill is {billed}, amortised"
+        text = billed_text(_nodes_usd(self.bill), self.bill.amortised_usd)
+        return f"{self.settings.customer}, {self.bill.month.name}: {text}"
 
     @property
     def missing(self) -> str:
@@ -69,12 +70,18 @@ class BillAlone:
         }
 
     def _tiles(self) -> Iterator[Tile]:
-        yield Tile(cents(self.bill.amortised_usd), "billed", "all lines of this stack, amortised")
+        yield Tile(
+            cents(_nodes_usd(self.bill)), "nodes on AWS' bill", f"{cents(self.bill.amortised_usd)} for all lines"
+        )
         if self.bill.coverage is not None:
             yield Tile(percent(self.bill.coverage), "covered", "by commitments: nodes at public prices, spot excluded")
 
 
 _LISTED = "public on-demand prices"
+
+
+def _nodes_usd(bill: Bill) -> float:
+    return bill.parts.get(Part.NODES, 0.0)
 
 
 def _nodes(bill: Bill) -> Sheet:

@@ -53,8 +53,12 @@ def headline(view: LedgerView) -> str:
     if difference is None:
         text = f"nodes cost {span(ledger.low_usd, ledger.high_usd)} {basis(ledger)}"
     else:
-        text = f"AWS' bill has {cents(difference.nodes_usd)} for nodes, {cents(difference.all_usd)} for all lines"
+        text = billed_text(difference.nodes_usd, difference.all_usd)
     return f"{ledger.customer}, {ledger.month.name}: {text}"
+
+
+def billed_text(nodes_usd: float, all_usd: float) -> str:
+    return f"AWS' bill has {cents(nodes_usd)} for nodes, {cents(all_usd)} for all lines"
 
 
 def basis(ledger: Ledger) -> str:

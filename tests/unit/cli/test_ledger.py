@@ -90,7 +90,9 @@ def test_a_bill_without_prometheus_is_shown_with_what_is_missing(source: list[st
     done = ledger(*SEPTEMBER, *source, "--report", "bill.html", "--json", "bill.json")
 
     assert done.exit_code == 0, done.output
-    assert done.output.startswith("acme, 2026-09: AWS' bill is $40.02, amortised.\nNot shown: nodes by group and day, ")
+    assert done.output.startswith(
+        "acme, 2026-09: AWS' bill has $34.80 for nodes, $40.02 for all lines.\nNot shown: nodes by group and day, "
+    )
     document, page = json.loads(Path("bill.json").read_text()), Path("bill.html").read_text()
     assert why in document["missing"]["why"]
     assert sum(document["bill"]["parts"].values()) == pytest.approx(40.02)

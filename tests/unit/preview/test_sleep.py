@@ -51,6 +51,18 @@ def test_the_saving_is_the_node_that_no_pod_needs_at_night() -> None:
     assert f"about {about_dollars(hours * hourly)}, {hours:,.0f} node-hours of flexible (m7i.4xlarge) a month" in saving
 
 
+def test_an_upper_bound_is_rounded_up() -> None:
+    """An r6a.2xlarge at 0.4536 dollars an hour, with its disk: 231 dollars."""
+    small = (
+        "ebbtide:nodeGroups: { fixed: { instanceTypes: [m7i.2xlarge] }, flexible: { instanceTypes: [r6a.2xlarge] } }"
+    )
+    stack = sleeping_stack(
+        notes="sleep: { when: idle }", more=f"aws:region: us-east-1\n        {BUNDLED}\n        {small}"
+    )
+
+    assert "saves at most $240, 504 node-hours of flexible (r6a.2xlarge)" in list(sleep_lines(stack, NOON))[-1]
+
+
 KARPENTER = "flexible: { instanceTypes: [m7i.2xlarge, m7i.4xlarge], max: 10, provisioner: karpenter }"
 GROUPS = f"ebbtide:nodeGroups: {{ fixed: {{ instanceTypes: [m7i.2xlarge], min: 1, max: 3 }}, {KARPENTER} }}"
 

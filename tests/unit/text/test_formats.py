@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ebbtide.text.counts import number_of, percent, several
 from ebbtide.text.durations import duration, format_duration, go_text, read_duration, short, whole_minutes
-from ebbtide.text.money import cents, dollar_range, dollars, whole_dollars
+from ebbtide.text.money import about_dollars, cents, dollar_range, dollars, whole_dollars
 from ebbtide.text.quantities import CPU_UNITS, read_quantity
 
 
@@ -169,3 +169,17 @@ def test_no_bound_lies_inside_the_range_that_is_shown_nor_far_outside(low: float
 
 def test_an_invoice_has_cents_at_any_size() -> None:
     assert [cents(usd) for usd in (1549.134, -0.001, 3.5)] == ["$1,549.13", "$0.00", "$3.50"]
+
+
+@pytest.mark.parametrize(
+    ("usd", "about", "at_most"),
+    [
+        (442, "$440", "$450"),
+        (440, "$440", "$440"),
+        (8.43, "$8.40", "$8.50"),
+        (1234, "$1,200", "$1,300"),
+        (0, "$0.00", "$0.00"),
+    ],
+)
+def test_an_estimate_has_two_digits_and_an_upper_bound_is_rounded_up(usd: float, about: str, at_most: str) -> None:
+    assert (about_dollars(usd), about_dollars(usd, at_most=True)) == (about, at_most)

@@ -11,14 +11,19 @@ import pytest
 from ebbtide.lab.ledger.bill.difference import Difference, difference_of
 from ebbtide.lab.ledger.bill.reading import read_bill
 from ebbtide.lab.ledger.build import ledger_of
-from ebbtide.lab.ledger.month import BEFORE, Alternative, Ledger, Month, NodeHours, plain
+from ebbtide.lab.ledger.month import BEFORE, Alternative, Gap, Ledger, Month, NodeHours, plain
 from ebbtide.lab.ledger.month_file import add_entry, committed, month_path
 from ebbtide.lab.ledger.overview import overview
 from ebbtide.lab.ledger.page import render_page
+from ebbtide.lab.ledger.rates import basis_of
 from ebbtide.lab.ledger.sheets import as_text, headline, saved_by, view_of
+from ebbtide.prices.tables import ENVIRONMENT
 from ebbtide.settings import StackSettings
+from ebbtide.text.money import dollar_range
 from tests.builders.cur import Cells, covered, fee, node, write_csv
+from tests.builders.existing import onprem
 from tests.builders.monitoring.month import FIXED, FLEXIBLE, KnownMonth, stack
+from tests.builders.prices import before
 from tests.builders.settings import loaded
 from tests.builders.terminal import shown_text
 from tests.paths import ROOT
@@ -99,6 +104,19 @@ def test_without_a_bill_the_headline_names_the_prices(acme: StackSettings, ledge
     assert headline(own).endswith(" at the stack file's prices")
 
 
+def test_prices_of_a_directory_or_of_the_stack_file_are_no_list_prices(
+    acme: StackSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shapes = "flexible: { cpu: 15800m, memory: 60Gi, max: 4, usdPerHour: 0.7 }"
+    own = loaded(onprem(f"nodeSelectors: {{ flexible: {{ pool: a }} }}, nodeShapes: {{ {shapes} }}"), tmp_path)
+    for name, text in before().items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+
+    assert (basis_of(acme), basis_of(own)) == ("list prices", "the stack file's prices")
+    monkeypatch.setenv(ENVIRONMENT, str(tmp_path))
+    assert basis_of(acme) == f"the prices of {tmp_path}"
+
+
 def test_with_a_bill_its_nodes_lead_to_the_cent_and_list_prices_are_second(
     acme: StackSettings, ledger: Ledger, tmp_path: Path
 ) -> None:
@@ -116,14 +134,16 @@ def test_with_a_bill_its_nodes_lead_to_the_cent_and_list_prices_are_second(
 
 def test_with_a_bill_the_saving_is_at_its_rates(acme: StackSettings, ledger: Ledger, tmp_path: Path) -> None:
     """The fleet before would have had the negotiated prices, too."""
-    saved = beside(acme, ledger, tmp_path, *billed_rows()).saved[BEFORE]
-    at_list = ledger.saved[BEFORE]
+    found = beside(acme, ledger, tmp_path, *billed_rows())
+    saved, at_list = found.saved[BEFORE], ledger.saved[BEFORE]
     truth = DISCOUNT * fleet_before() - true_bill()
 
     assert saved is not None
     assert at_list is not None
     assert saved == pytest.approx((truth, truth), rel=0.005)
     assert at_list[1] > 1.2 * truth
+    row = view_of(ledger, None, found).sheets["saved"].body[0]
+    assert row[:3] == [BEFORE, dollar_range(*saved), dollar_range(*at_list)]
 
 
 def test_hours_of_an_alternative_cost_between_the_plan_and_the_negotiated_price(
@@ -162,6 +182,20 @@ def test_a_bill_of_a_part_of_the_month_says_nothing_about_savings(
     assert "Not calculated: the bill has 90 % of the recorded node-hours, wanted 95 %." in found.assumptions
     assert saved_by(ledger, found) == (ledger.saved[BEFORE], None)
     assert "saved by the bill" not in shown_text(as_text(view_of(ledger, None, found)))
+
+
+def test_hours_outside_the_ledgers_month_are_in_the_bill_and_in_no_saving(
+    acme: StackSettings, ledger: Ledger, tmp_path: Path
+) -> None:
+    """The last hour of October in UTC is in November in Berlin."""
+    rows, berlin = [*billed_rows()], replace(OCTOBER, zone="Europe/Berlin")
+    late = node(berlin.end, 0.8, line_item_unblended_cost=500.0, line_item_resource_id="i-0f")
+
+    def found(*more: Cells) -> Difference:
+        return difference_of(ledger, read_bill([write_csv(tmp_path / "cur.csv", [*rows, *more])], acme, berlin))
+
+    assert found(late).saved[BEFORE] == pytest.approx(found().saved[BEFORE])
+    assert found(late).nodes_usd == pytest.approx(found().nodes_usd + 500)
 
 
 def test_a_ledger_with_an_assumed_plan_has_no_savings_at_the_bills_rates(
@@ -262,6 +296,28 @@ def test_a_month_file_of_a_former_release_is_read_and_stays_as_it_was(tmp_path: 
     assert {row.less_usd + row.more_usd for row in found.paid} == {0.0}
     assert not add_entry(path, {"ledger": plain(found)}, SOON)
     assert path.read_bytes() == FORMER.read_bytes()
+
+
+def test_a_gap_widens_a_replays_saving_and_spot_prices_do_not(ledger: Ledger) -> None:
+    """Both fleets have the month's spot prices, and the same nodes certainly ran in the gap."""
+    gap = Gap(begin=OCTOBER.begin, end=OCTOBER.begin + timedelta(hours=9), low_usd=10.0, high_usd=70.0, why="")
+    torn = replace(ledger, gaps=(gap,))
+    more = Alternative(
+        name="more", low_usd=torn.low_usd + 100, high_usd=torn.high_usd + 120, assumptions=(), paired=True
+    )
+
+    assert replace(torn, alternatives=(more,)).saved["more"] == pytest.approx((100, 120 + 60))
+
+
+def test_stacks_are_sorted_by_what_could_still_be_saved(ledger: Ledger, tmp_path: Path) -> None:
+    for name, beyond in (("acme", 3.0), ("basin", 90.0)):
+        found = replace(ledger, stack=name, beyond_min_usd=beyond)
+        add_entry(month_path(tmp_path, name, "2026-10"), {"ledger": plain(found)}, SOON)
+
+    stacks, table = overview(tmp_path, "")
+
+    assert [(stack["stack"], stack["could_save_usd"]) for stack in stacks] == [("basin", 90.0), ("acme", 3.0)]
+    assert "up to $90.00" in shown_text(table)
 
 
 def test_a_former_entry_with_a_bill_has_the_bills_sums(tmp_path: Path) -> None:
