@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, timedelta
 from itertools import pairwise
+from operator import itemgetter
 from random import Random
 
 from benchmarks.plain_fleet import PlainFleet
@@ -41,6 +42,7 @@ from ebbtide.text.durations import DAY_S, HOUR_S
 
 LOOK_S, SLOW_S, PRICE_S = 60.0, 300.0, 600.0
 """Seconds between two samples of nodes, of workers and sleep, and of prices, as the ledger reads them."""
+LOOK_PHASE_S = 17.0
 _SETTLES_S = 6 * HOUR_S
 """Time in which a fleet with constant workers has all its nodes."""
 
@@ -367,8 +369,8 @@ class Money:
         )
 
 
-def peak_of(lives: Sequence[Life], money: Money) -> list[Life]:
-    """Return the nodes of each group's instant with most of them; of several instants the dearest."""
+def peak_of(lives: Iterable[Life], money: Money) -> list[Life]:
+    """Return the nodes of each group's sample with most of them; of several samples the dearest."""
     changes: dict[str, list[tuple[float, int, Life]]] = {}
     for life in (life for life in lives if life.registered < life.end):
         steps = changes.setdefault(money.topology.source_of[life.shape], [])
@@ -376,24 +378,28 @@ def peak_of(lives: Sequence[Life], money: Money) -> list[Life]:
     peak: list[Life] = []
     for steps in changes.values():
         there: dict[str, Life] = {}
-        most: list[Life] = []
-        for _, step, life in sorted(steps, key=lambda it: it[:2]):
+        most: tuple[int, float, list[Life]] = (0, 0.0, [])
+        ordered = sorted(steps, key=itemgetter(0, 1))
+        for (at, step, life), (until, _, _) in pairwise((*ordered, (money.end_s, 0, ordered[-1][2]))):
             if step < 0:
                 del there[life.name]
-                continue
-            there[life.name] = life
-            if len(there) >= len(most) and (len(there), money.usd_of_month(there.values())) > (
-                len(most),
-                money.usd_of_month(most),
-            ):
-                most = [*there.values()]
-        peak += most
+            else:
+                there[life.name] = life
+            if len(there) >= most[0] and _next_look(at) < until:
+                most = max(
+                    most, (len(there), money.usd_of_month(there.values()), [*there.values()]), key=itemgetter(0, 1)
+                )
+        peak += most[2]
     return peak
+
+
+def _next_look(at: float) -> float:
+    return LOOK_PHASE_S + math.ceil((at - LOOK_PHASE_S) / LOOK_S) * LOOK_S
 
 
 def recording_of(course: Course, ran: Ran, setup: ReplaySetup, money: Money) -> RecordedMonth:
     begin = course.month.begin.timestamp()
-    looks = list(_times(course, LOOK_S, phase=17.0))
+    looks = list(_times(course, LOOK_S, phase=LOOK_PHASE_S))
     seen: dict[NodeKey, list[float]] = {}
     created: dict[str, list[float]] = {}
     for life in ran.lives:

@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.cases import Document, documents_of, folder_of
 from benchmarks.known_month import Cluster, Course, Known, known
-from benchmarks.known_recordings import KARPENTER, karpenter_month, night_month
+from benchmarks.known_recordings import KARPENTER, NIGHT, karpenter_month, night_month
 from benchmarks.known_stacks import BEFORE, DEMANDS, STACKS, jobs_of, stack_named
 from ebbtide.lab.ledger.build import ledger_of
 from ebbtide.lab.ledger.month import Month
@@ -61,18 +61,19 @@ def case_of(number: int) -> MonthCase:
         load=chance.choice((0.15, 0.3, 0.6)),
         holes=holes,
         rise=rise,
-        cluster=_cluster(chance, number, by_karpenter="karpenter" in stack),
+        cluster=_cluster(chance, number, by_karpenter="karpenter" in stack, most_mib=300 if stack == "gpus" else 512),
     )
 
 
-def _cluster(chance: Random, number: int, *, by_karpenter: bool) -> Cluster:
+def _cluster(chance: Random, number: int, *, by_karpenter: bool, most_mib: int) -> Cluster:
+    """`most_mib`: memory that DaemonSets may request beside the stack's pods."""
     slow = chance.choice((0.0, 0.0, 0.5))
     spread = chance.choice((0.0, 0.3, 0.6))
     return Cluster(
         boot=chance.uniform(0.4, 2.0),
         boot_spread=0.0 if slow else spread,
         daemons_cpu_m=chance.choice((0, 0, 150, 300)),
-        daemons_mib=chance.choice((0, 0, 256, 512)),
+        daemons_mib=min(most_mib, chance.choice((0, 0, 256, 512))),
         pod_start=chance.uniform(0.5, 4.0),
         scan=chance.choice((1.0, 1.0, 2.0)),
         rollouts=chance.choice((0.0, 0.0, 0.4, 1.0, 1.0)),
@@ -107,27 +108,32 @@ def course_of(case: MonthCase) -> Course:
 
 def drawn(number: int) -> Document:
     case = case_of(number)
+    return document_of(f"{number} {case.stack}", tags_of(case), known(course_of(case)), judges=number % 2 == 1)
+
+
+def tags_of(case: MonthCase) -> list[str]:
+    """Return the properties by which the page groups months."""
+    cluster = case.cluster
     differs = {
         "gaps": bool(case.holes),
         "Karpenter": "karpenter" in case.stack,
-        "existing cluster": "existing" in case.stack,
+        "an existing cluster": "existing" in case.stack,
+        "two flexible groups": case.stack == "two flexible groups",
         "spot": case.stack == "spot",
-        "second model": case.cluster.is_plain,
-        "DaemonSets not in the file": bool(case.cluster.daemons_cpu_m or case.cluster.daemons_mib),
-        "rollouts": case.cluster.rollouts > 0,
+        "the second model": cluster.is_plain,
+        "DaemonSets that the file lacks": bool(cluster.daemons_cpu_m or cluster.daemons_mib),
+        "rollouts": cluster.rollouts > 0,
     }
-    tags = [name for name, value in differs.items() if value]
-    return {
-        "name": f"{number} {case.stack}",
-        "judges": number % 2 == 1,
-        "tags": tags,
-        **measured(known(course_of(case))),
-    }
+    return [name for name, value in differs.items() if value]
+
+
+def document_of(name: str, tags: Sequence[str], month: Known, *, judges: bool) -> Document:
+    return {"name": name, "judges": judges, "tags": tags, **measured(month)}
 
 
 def recorded(name: str) -> Document:
     month = night_month() if name == "night" else karpenter_month(name)
-    return {"name": name, "judges": True, "tags": ["recordings"], **measured(month)}
+    return document_of(name, ["recordings"], month, judges=True)
 
 
 def measured(month: Known) -> Document:
@@ -192,7 +198,7 @@ def lines(documents: Sequence[Document]) -> Iterator[str]:
     yield row("all, months without gaps", without)
     for name in dict.fromkeys(it.name for it in stated):
         yield row(name, [it for it in without if it.name == name])
-    for tag in dict.fromkeys(tag for it in stated for tag in it.tags):
+    for tag in sorted({tag for it in stated for tag in it.tags}):
         yield row(f"months with {tag}", [it for it in stated if tag in it.tags])
     for it in stated:
         if it.width is None or it.miss:
