@@ -32,7 +32,7 @@ from ebbtide.operate.top.view import Price, TopView, top_view
 from ebbtide.prices import on_demand
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
 from ebbtide.settings.sections.cluster import ClusterKind
-from ebbtide.text.terminal import console
+from ebbtide.text.terminal import console, print_uncut
 from ebbtide.vocabulary.documents import encoded
 from ebbtide.vocabulary.windows import zone_of
 
@@ -71,7 +71,7 @@ def top(
         if as_json:
             typer.echo(json.dumps(encoded(look()), indent=2))
         elif once or not out.is_terminal:
-            console(fold=True, min_width=0 if out.is_terminal else _MIN_WIDTH).print(top_text(look(), zone))
+            print_uncut(console(fold=True, min_width=0 if out.is_terminal else _MIN_WIDTH), top_text(look(), zone))
         else:
             with _keys() as pressed, Live(console=out, screen=True, auto_refresh=False) as live:
                 _refresh(

@@ -24,11 +24,14 @@ def console(*, stderr: bool = False, fold: bool = False, min_width: int = 0) -> 
 
 
 def print_uncut(out: Console, shown: RenderableType) -> None:
-    """Print tables no narrower than their minimum: Rich would cut cells on a narrow terminal; here the lines wrap."""
+    """Print tables no narrower than their minimum: Rich would cut cells on a narrow terminal; here the lines wrap.
+
+    `crop` is off since a column with a `min_width` may exceed the width that Rich gave its table.
+    """
     least = out.measure(shown, options=out.options.update(max_width=_UNLIMITED)).minimum
     width = out.width
     out.width = max(width, least)
-    out.print(shown)
+    out.print(shown, crop=False)
     out.width = width
 
 
