@@ -11,20 +11,22 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import pairwise
+from sys import maxsize
 
 from ebbtide.lab.ledger.lives import NodeType
 from ebbtide.lab.ledger.mix import NONE, Mix, kind_of, kinds_that_ran, mix_text, node_of_kind, price_of
 from ebbtide.lab.ledger.month import ON_DEMAND, SPOT, Alternative, Month
 from ebbtide.lab.ledger.rates import Rates, plan_share
 from ebbtide.lab.ledger.replayed import nodes_for
-from ebbtide.lab.simulator.strategies.constant import fleet_groups
-from ebbtide.lab.simulator.strategies.fleet import nodes_of
-from ebbtide.lab.simulator.strategies.plans import EBBTIDE, plan_of, sizes_on
+from ebbtide.lab.simulator.strategies.plans import EBBTIDE, node_weights, plan_of, sizes_on
 from ebbtide.lab.simulator.strategies.steady import steady_nodes, with_steady_nodes
+from ebbtide.lab.simulator.world.world import ClusterPlan
 from ebbtide.prices import InstanceType, PricingAssumption
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.capacity.node_sets import with_node_sets
-from ebbtide.settings.capacity.placement import fits, pod_size
+from ebbtide.settings.capacity.packing import Nodes, Packing
+from ebbtide.settings.capacity.placed import resident_pods
+from ebbtide.settings.capacity.placement import PodSize, fits, pod_size
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.text.durations import HOUR_S
@@ -107,8 +109,8 @@ def fleets_for_workers(
     The first is the tightest packing on nodes of the type of which most capacity ran when the group had most nodes; if
     that type does not fit each pod of the group, of the type by which nodes of the stack are counted. The second is
     what the provisioners have when they place pod by pod, of the types that ran at the peak. The third is that, with at
-    least one node more than the tightest packing in each group with workers: clusters have DaemonSets that a stack file
-    lacks.
+    least one node more in each group with workers than the tightest packing of the pods that no other group takes:
+    clusters have DaemonSets that a stack file lacks.
     Pods of spot groups have the on-demand nodes of `steady_nodes`.
     """
     homes = dict(settings.node_groups)
@@ -120,22 +122,50 @@ def fleets_for_workers(
     topology = steady_nodes(settings.model_copy(update={"node_groups": homes}))
     stays = topology.settings
     pods = [(stays.workers[name].node_group, pod_size(stays.workers[name]), count) for name, count in workers.items()]
+    with_workers = {group for group, _, count in pods if count}
+    kinds = {name: group.types[0] for name, group in stays.node_groups.items()}
+    own, least = _tightest(stays, plan_of(topology, EBBTIDE), settings.node_groups, pods)
     placed = nodes_for(with_steady_nodes(settings), peaks, workers, at)
     tightest: list[FleetNodes] = []
     by_pod: list[FleetNodes] = []
     roomy: list[FleetNodes] = []
-    for group in fleet_groups(stays, plan_of(topology, EBBTIDE)):
-        kind = stays.node_groups[group.name].types[0]
-        nodes = partial(_on_demand, group.name, settings.node_groups[group.name], peaks.get(group.name, NONE))
-        of_group = [(size, count) for place, size, count in pods if place == group.name]
-        shape = node_of_kind(settings.node_groups[group.name], kind)
-        least = nodes_of(replace(group, shape=shape), of_group)
-        there = {name: count for (place, name), count in placed.items() if place == group.name}
-        more = max(0, least + any(count for _, count in of_group) - sum(there.values()))
-        tightest.append(nodes(kind.name, least))
-        by_pod += [nodes(name, count) for name, count in there.items()]
-        roomy += [nodes(name, count) for name, count in (Counter(there) + Counter({kind.name: more})).items()]
+    for group, count in least.items():
+        nodes = partial(_on_demand, group, settings.node_groups[group], peaks.get(group, NONE))
+        there = {name: number for (place, name), number in placed.items() if place == group}
+        more = max(0, own[group] + (group in with_workers) - sum(there.values()))
+        tightest.append(nodes(kinds[group].name, count))
+        by_pod += [nodes(name, number) for name, number in there.items()]
+        roomy += [nodes(name, number) for name, number in (Counter(there) + Counter({kinds[group].name: more})).items()]
     return stays, (tightest, by_pod, roomy)
+
+
+def _tightest(
+    stays: StackSettings,
+    plan: ClusterPlan,
+    homes: Mapping[str, NodeGroupSettings],
+    workers: Sequence[tuple[str, PodSize, int]],
+) -> tuple[Mapping[str, int], Mapping[str, int]]:
+    """Return the nodes of each group for the pods that no other group takes, and for all pods.
+
+    A service that several groups take has room that is left there, and otherwise nodes of the cheapest group.
+    """
+    usd = node_weights(stays)
+    names = sorted((group.name for group in plan.groups), key=lambda name: (usd[name], name))
+    nodes = {name: node_of_kind(homes[name], stays.node_groups[name].types[0]) for name in names}
+    packing = Packing({name: Nodes(each=each, most=maxsize) for name, each in nodes.items()})
+    for group in plan.groups:
+        packing.open(group.name, group.min)
+    residents = [(pod.size, pod.initial, pod.groups(stays.node_groups)) for pod in resident_pods(stays)]
+    pods = [*residents, *((size, count, (group,)) for group, size, count in workers)]
+    pods.sort(key=lambda pod: (pod[0].cpu, pod[0].memory), reverse=True)
+    for size, count, groups in pods:
+        if len(groups) == 1:
+            packing.place(size, count, groups)
+    own = dict(packing.opened)
+    for size, count, groups in pods:
+        if len(groups) > 1:
+            packing.place(size, count, groups)
+    return own, {group.name: packing.opened[group.name] for group in plan.groups}
 
 
 def _on_demand(group: str, home: NodeGroupSettings, ran: Mix, name: str, count: int) -> FleetNodes:

@@ -234,6 +234,19 @@ def test_workers_at_the_peak_have_the_nodes_of_the_peak(ran: str, nodes: int, tm
     assert has(fleet, f"{nodes} flexible ({ran}), or 2 fixed ({SMALL}), {nodes + 1} flexible ({ran})")
 
 
+def test_workers_at_the_peak_count_a_service_that_two_groups_take_once(tmp_path: Path) -> None:
+    """A node of the group memory runs for its two workers, and has room for the service."""
+    groups = f"{flexible(LARGE, CA)}\n  memory: {{ kind: flexible, instanceTypes: [r7i.4xlarge], max: 4 }}"
+    text = stack(tmp_path, groups=groups)
+    pool = text.workers["train"].model_copy(update={"node_group": "memory"})
+    settings = text.model_copy(update={"workers": {"train": pool}})
+    busy = [Node(group="memory", kind="r7i.4xlarge", begin=100, end=104)]
+    fleet = named(month_of(settings, [*FIXED, *busy], [(0, 0), (100, 2), (104, 0)]), "workers at the peak")
+
+    truths = [HOURS * (2 * price(SMALL) + nodes * price("r7i.4xlarge")) for nodes in (1, 2)]
+    assert (fleet.low_usd, fleet.high_usd) == pytest.approx(truths)
+
+
 BEFORE = "fixed fleet before"
 
 
