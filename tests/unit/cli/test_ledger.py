@@ -212,6 +212,32 @@ def test_a_file_that_lacks_an_entry_of_a_commit_is_refused_also_if_the_cut_was_c
         )
 
 
+@pytest.mark.process
+def test_commits_that_git_cannot_read_and_files_without_a_commit_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A partial clone has the names of earlier versions, and not their content."""
+    git("init")
+    unborn = ledger("acme", "--month", "2026-10")
+    git("commit", "--allow-empty", "-m", "empty")
+    never = ledger("acme", "--month", "2026-10")
+    git("add", "Pulumi.yaml", "stacks")
+    git("commit", "-m", "one entry")
+    ledger("acme", "--month", "2026-10", "--bill", "cur.csv.gz", "--write")
+    git("commit", "-a", "-m", "two entries")
+    git("config", "uploadpack.allowFilter", "true")
+    git("clone", "--filter=blob:none", tmp_path.as_uri(), "partial")
+    monkeypatch.chdir("partial")
+    partial = ledger("acme", "--month", "2026-10")
+
+    for done, why in (
+        (unborn, "earlier commits of the month's file: git log failed: "),
+        (never, "earlier commits of the month's file: no commit has it."),
+        (partial, "1 commit of the month's file: git show failed: "),  # the checkout has the newest one
+    ):
+        assert f"Not compared with {why}" in " ".join(done.output.split())
+
+
 def test_without_a_repository_the_page_says_that_nothing_was_compared() -> None:
     done = ledger("acme", "--month", "2026-10")
 
