@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 
 from pydantic import TypeAdapter
 
+from ebbtide.lab.ledger.bill.bill import nodes_usd_of
 from ebbtide.lab.ledger.bill.difference import Difference
-from ebbtide.lab.ledger.bill.lines import Part
 from ebbtide.lab.ledger.month import Ledger, LedgerError
 from ebbtide.settings.load import STACKS
 from ebbtide.text.counts import number_of
@@ -137,7 +137,7 @@ def committed(path: Path) -> tuple[Ledger, Difference | None]:
     if bill is None:
         return ledger, None
     parts: Mapping[str, float] = bill["parts"]
-    sums = {"nodes_usd": parts.get(Part.NODES, 0.0), "all_usd": sum(parts.values())}
+    sums = {"nodes_usd": nodes_usd_of(parts), "all_usd": sum(parts.values())}
     return ledger, _DIFFERENCE.validate_python({**sums, **last["difference"]})
 
 

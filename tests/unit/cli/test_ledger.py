@@ -15,7 +15,7 @@ from ebbtide.cli.__main__ import app
 from ebbtide.lab.ledger.month import Month, plain
 from ebbtide.lab.ledger.month_file import add_entry, month_path
 from ebbtide.lab.ledger.reading import RecordedMonth
-from tests.builders.cur import ACCOUNT, COLUMNS, SECRETS, apart, known_month, write_csv
+from tests.builders.cur import ACCOUNT, COLUMNS, SECRETS, apart, hours, known_month, node, write_csv
 from tests.builders.monitoring.month import KnownMonth, stack
 from tests.unit.lab.ledger.test_bill_documents import LEDGER
 
@@ -95,8 +95,10 @@ def test_a_bill_without_prometheus_is_shown_with_what_is_missing(source: list[st
 
     assert done.exit_code == 0, done.output
     assert done.output.startswith(
-        "acme, 2026-09: AWS' bill has $34.80 for nodes, $40.02 for all lines.\nNot shown: nodes by group and day, "
+        "acme, 2026-09: AWS' bill has $34.80 for nodes, $40.02 for all lines.\nRows of nodes exist for 24 "
     )
+    missing = "24 of the 720 hours of 2026-09 in UTC, and for none of 2026-09-01, 2026-09-03 to 2026-09-30: no node ran"
+    assert "Not shown: nodes by group and day, " in done.output
     document, page = json.loads(Path("bill.json").read_text()), Path("bill.html").read_text()
     assert why in document["missing"]["why"]
     assert sum(document["bill"]["parts"].values()) == pytest.approx(40.02)
@@ -112,6 +114,21 @@ def test_a_bill_without_prometheus_is_shown_with_what_is_missing(source: list[st
         assert "Commitments cover 50" in text
         assert not [secret for secret in SECRETS if secret in text]
         assert why in " ".join(text.split())
+        assert missing in " ".join(text.split())
+
+
+def test_a_bill_alone_with_nodes_in_each_hour_lacks_no_day() -> None:
+    """Without tax, credits and plans: nodes only."""
+    first = datetime(2026, 9, 1, tzinfo=UTC)
+    write_csv(Path("september.csv"), (node(hour, 0.8) for hour in hours(first, 720)))
+    whole = ledger(*SEPTEMBER, *NOWHERE)
+    write_csv(Path("september.csv"), (node(hour, 0.8) for hour in hours(first, 719)))
+    less = ledger(*SEPTEMBER, *NOWHERE)
+
+    assert "Rows of nodes exist" not in whole.output
+    assert "Rows of nodes exist for 719 of the 720 hours of 2026-09 in UTC: no node ran" in " ".join(
+        less.output.split()
+    )
 
 
 @pytest.mark.usefixtures("september")

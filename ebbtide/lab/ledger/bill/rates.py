@@ -20,6 +20,7 @@ from ebbtide.text.money import dollars
 
 LEAST_BILLED = 0.95
 """The share of the recorded node-hours that a bill must have: its month is in UTC, and begins and ends hours apart."""
+OUTSIDE = "hours of the billing month outside the ledger's"
 Kinds = Mapping[tuple[str, str], tuple[float, float]]
 """Recorded hours and dollars by instance type and capacity type."""
 
