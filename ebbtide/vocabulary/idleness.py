@@ -1,7 +1,8 @@
 """The definition of an idle pod, for `sleep` and for `ebbtide idle`: two limits, and the time over which they count.
 
 **The busiest two minutes count**, of all containers and of both directions together: a mean over hours hides a user's
-page view. Probes and scrapes are the same in each minute. The trap: neither limit detects a user who only reads or types, nor work in other pods.
+page view. Probes and scrapes are the same in each minute. The trap: neither limit detects a user who only reads or
+types, nor work in other pods.
 """
 
 from datetime import timedelta

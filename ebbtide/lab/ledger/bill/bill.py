@@ -55,7 +55,7 @@ class Bill:
     unplaced_usd: float  # of this customer, in no region, while another of its clusters is in the account
     left_out: Mapping[str, LeftOut]  # by the reason, such as "of unknown type Prize"
     equal_rows: int  # copies of rows, which count once
-    has_discounts: bool  # net costs, or rows of discounts, of any customer
+    has_discounts: bool  # net costs or rows of discounts of any customer, or nodes below their public price
     committed_usd: float  # of all Savings Plans in the report
     utilisation: float | None  # used share of these commitments
     unused_reservation_usd: float

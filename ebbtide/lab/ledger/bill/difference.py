@@ -33,6 +33,7 @@ class Difference:
     all_usd: float  # of all lines, amortised
     saved: Mapping[str, tuple[float, float] | None] = field(default_factory=dict[str, tuple[float, float] | None])
     assumptions: tuple[str, ...] = ()  # of `saved`
+    billed_share: float | None = None  # of the recorded node-hours; None in files of former releases
 
 
 def reductions_of(bill: Bill) -> Mapping[str, float]:
@@ -61,6 +62,7 @@ def difference_of(ledger: Ledger, bill: Bill) -> Difference:
         all_usd=bill.amortised_usd,
         saved={entry.name: rates.saved(ledger, entry) for entry in ledger.alternatives if not rates.missing},
         assumptions=tuple(rates.assumptions()),
+        billed_share=rates.billed_share,
     )
 
 

@@ -11,6 +11,7 @@ as one whose tags began within the month, has no ratios, nor has a ledger with a
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import floor
 
 from ebbtide.lab.ledger.bill.bill import Bill, BillKey
 from ebbtide.lab.ledger.bill.lines import BilledAmounts, Charge, Part, Pricing
@@ -20,6 +21,8 @@ from ebbtide.text.money import dollars
 
 LEAST_BILLED = 0.95
 """The share of the recorded node-hours that a bill must have: its month is in UTC, and begins and ends hours apart."""
+_LEAST_SAID = 0.005
+"""Below this share of the dollars, lacking hours are the distance of samples."""
 OUTSIDE = "hours of the billing month outside the ledger's"
 Kinds = Mapping[tuple[str, str], tuple[float, float]]
 """Recorded hours and dollars by instance type and capacity type."""
@@ -53,6 +56,8 @@ class BillRates:
     spot: float | None  # effective to typical; None without spot hours in both
     unused_usd: float  # commitments of the entire report that covered nothing
     billed_share: float  # of the recorded node-hours
+    lacking_usd: float  # recorded hours that the bill lacks, at its rates
+    discount_usd: float  # of the nodes' rows of discounts, which are in no other figure
     plan_is_assumed: bool  # in the ledger's dollars
 
     @property
@@ -62,7 +67,8 @@ class BillRates:
             return "the ledger's dollars have the plan of costs.pricingAssumption, and the bill the real commitments"
         if self.billed_share >= LEAST_BILLED:
             return ""
-        return f"the bill has {percent(self.billed_share)} of the recorded node-hours, wanted {percent(LEAST_BILLED)}"
+        share = billed_percent(self.billed_share)
+        return f"the bill has {share} of the recorded node-hours, wanted {percent(LEAST_BILLED)}"
 
     def saved(self, ledger: Ledger, entry: Alternative) -> tuple[float, float] | None:
         """Return the bounds of the saving at the bill's rates.
@@ -86,9 +92,10 @@ class BillRates:
             for ratio in ratios
             for spot in self._spot_usd(ledger, variant)
         ]
-        month_usd = 0.0 if entry.paired else self.nodes_usd
+        month_usd = 0.0 if entry.paired else self.nodes_usd + self.lacking_usd
         least = min(billed) + min((low - min(listed)) * ratio for ratio in ratios) - month_usd
         most = max(billed) + max((high - max(listed)) * ratio for ratio in ratios) - month_usd
+        least -= max(0.0, least) * min(1.0, self.discount_usd / self.nodes_usd) if self.nodes_usd else 0.0
         return least - max(0.0, min(self.unused_usd, least)), most
 
     @property
@@ -112,6 +119,13 @@ class BillRates:
             yield f"{share}, and {open_hours} {'prices' if self.uncovered is None else 'two'}."
         if self.spot is not None:
             yield f"Spot nodes cost {percent(self.spot)} of their typical price."
+        if self.lacking_usd >= _LEAST_SAID * self.nodes_usd:
+            yield f"The bill lacks hours of recorded nodes: {dollars(self.lacking_usd)} at its rates count as paid."
+        if self.discount_usd:
+            yield (
+                f"Before {dollars(self.discount_usd)} of discounts on nodes, which are rows apart: the low end is what "
+                "the same share of discounts leaves."
+            )
         if self.unused_usd:
             yield (
                 f"Fewer nodes save no commitment: the low end leaves out {dollars(self.unused_usd)} of unused ones in "
@@ -148,6 +162,14 @@ def rates_of_bill(ledger: Ledger, bill: Bill) -> BillRates:
         (spot if key.capacity_type == SPOT else on_demand).add(amounts.effective, at_ledger)
         if key.pricing is Pricing.STANDARD:
             open_hours.add(amounts.contracted, at_ledger)
+    lacking = {SPOT: 0.0, ON_DEMAND: 0.0}
+    for (_, capacity_type), (usd, share) in _lacking(recorded, nodes).items():
+        lacking[capacity_type] += usd * share
+    discount_usd = -sum(
+        amounts.effective
+        for key, amounts in bill.lines.items()
+        if key.part is Part.NODES and key.charge is Charge.DISCOUNT and not key.outside
+    )
     recorded_hours = sum(hours for hours, _ in recorded.values())
     unused = 0.0 if bill.utilisation is None else bill.committed_usd * (1 - bill.utilisation)
     return BillRates(
@@ -157,8 +179,28 @@ def rates_of_bill(ledger: Ledger, bill: Bill) -> BillRates:
         spot=spot.ratio,
         unused_usd=unused + bill.unused_reservation_usd,
         billed_share=billed_hours / recorded_hours if recorded_hours else 0.0,
+        lacking_usd=sum(
+            lacking[kind] * (1.0 if of.ratio is None else of.ratio)
+            for kind, of in ((SPOT, spot), (ON_DEMAND, on_demand))
+        ),
+        discount_usd=max(0.0, discount_usd),
         plan_is_assumed=not ledger.prices.get("plan", ON_DEMAND).startswith(ON_DEMAND),
     )
+
+
+def billed_percent(share: float) -> str:
+    """Return whole percent, rounded down: rounded up it could be the wanted share."""
+    return percent(floor(100 * share) / 100)
+
+
+def _lacking(recorded: Kinds, nodes: Mapping[BillKey, BilledAmounts]) -> Mapping[tuple[str, str], tuple[float, float]]:
+    """Return each kind's recorded dollars, and the share of its hours that the bill lacks."""
+    billed = dict.fromkeys(recorded, 0.0)
+    for key, amounts in nodes.items():
+        kind = key.instance_type, key.capacity_type
+        if kind in billed and not key.outside:
+            billed[kind] += amounts.quantity
+    return {kind: (usd, max(0.0, 1 - billed[kind] / hours)) for kind, (hours, usd) in recorded.items() if hours}
 
 
 def _levels(recorded: Kinds, nodes: Mapping[BillKey, BilledAmounts]) -> Mapping[tuple[str, str], float | None]:

@@ -145,7 +145,7 @@ class _Reader:
             self.unsplit_pods = True  # the report lists pods, and its export selects none of their costs
             return
         share = split_dollars(row)
-        sighting, first = self.deliveries.sighting(row, (repr(share),), file)
+        sighting, first = self.deliveries.sighting(row, file)
         if sighting is Sighting.NEW:
             pod.add(share)
         elif sighting is Sighting.CHANGED:
@@ -164,7 +164,7 @@ class _Reader:
         self.has_discount |= any(charge in (Charge.DISCOUNT, Charge.ADJUSTMENT) for charge, _, _ in charges)
         if customer not in ("", self.customer) and not (fault or _is_of_all(row)):
             return
-        sighting, first = self.deliveries.sighting(row, (customer, group), file)
+        sighting, first = self.deliveries.sighting(row, file, (customer, group))
         if sighting is Sighting.EQUAL:
             return
         if sighting is Sighting.CHANGED:
@@ -239,11 +239,13 @@ class _Reader:
         dropped = Charge.DISCOUNT if self.has_net else None  # net costs include discounts
         lines = {key: amounts for key, amounts in stack.lines.items() if key.charge is not dropped}
         sums = dict.fromkeys((*Part, *Charge), 0.0)
-        listed = dict.fromkeys(Pricing, 0.0)
+        listed, contracted = dict.fromkeys(Pricing, 0.0), dict.fromkeys(Pricing, 0.0)
         for key, amounts in lines.items():
             sums[key.charge if key.charge in SEPARATE_CHARGES else key.part] += amounts.effective
             if (key.part, key.charge) == (Part.NODES, Charge.USAGE):
                 listed[key.pricing] += amounts.listed
+                contracted[key.pricing] += amounts.contracted
+        has_private_prices = contracted[Pricing.STANDARD] < listed[Pricing.STANDARD] - 0.005
         has_split = any(dollars.on_nodes for pods in self.pods.values() for dollars in pods.values())
         coverable = listed[Pricing.COMMITTED] + listed[Pricing.STANDARD]
         return Bill(
@@ -256,7 +258,7 @@ class _Reader:
             unplaced_usd=_effective(unplaced.values(), dropped),
             left_out=foreign.left_out,
             equal_rows=self.deliveries.equal,
-            has_discounts=self.has_net or self.has_discount,
+            has_discounts=self.has_net or self.has_discount or has_private_prices,
             committed_usd=self.committed_usd,
             utilisation=self.used_usd / self.committed_usd if self.committed_usd else None,
             unused_reservation_usd=self.unused_reservation_usd,

@@ -116,7 +116,7 @@ def test_copies_of_pods_rows_count_once_and_two_deliveries_are_refused(known: Bi
     other = tmp_path / "later"
     other.mkdir()
     files = [write_csv(tmp_path / "cur.csv", rows, ALL), write_csv(other / "cur.csv", changed, ALL)]
-    with pytest.raises(LedgerError, match=r"wanted one delivery.*other costs or tags under the same line item id"):
+    with pytest.raises(LedgerError, match=r"wanted one delivery.*other amounts or tags under the same line item id"):
         read_bill(files, SETTINGS, MONTH)
 
 

@@ -16,7 +16,7 @@ from ebbtide.lab.ledger.month_file import add_entry, committed, month_path
 from ebbtide.lab.ledger.overview import overview
 from ebbtide.lab.ledger.page import render_page
 from ebbtide.lab.ledger.rates import basis_of
-from ebbtide.lab.ledger.sheets import as_text, headline, saved_by, view_of
+from ebbtide.lab.ledger.sheets import as_text, bill_notes, headline, saved_by, view_of
 from ebbtide.prices.tables import ENVIRONMENT
 from ebbtide.settings import StackSettings
 from ebbtide.text.money import dollar_range
@@ -255,9 +255,57 @@ def test_a_bill_of_a_part_of_the_month_says_nothing_about_savings(
     found = beside(acme, ledger, tmp_path, *rows)
 
     assert found.saved == {}
-    assert "Not calculated: the bill has 90 % of the recorded node-hours, wanted 95 %." in found.assumptions
+    assert "Not calculated: the bill has 89 % of the recorded node-hours, wanted 95 %." in found.assumptions
+    assert headline(view_of(ledger, None, found)).endswith(" for all lines, but only 89 % of the recorded node-hours")
+    assert found.billed_share == pytest.approx(0.897, abs=0.001)
     assert saved_by(ledger, found) == (ledger.saved[BEFORE], None)
     assert "saved by the bill" not in shown_text(as_text(view_of(ledger, None, found)))
+
+
+def test_hours_that_a_bill_lacks_are_not_saved(acme: StackSettings, ledger: Ledger, tmp_path: Path) -> None:
+    """The last day is missing: it cost what the others cost."""
+    whole = beside(acme, ledger, tmp_path, *billed_rows())
+    rows = [row for row in billed_rows() if row["line_item_usage_start_date"] < "2026-10-31"]
+    found = beside(acme, ledger, tmp_path, *rows)
+
+    assert found.nodes_usd < whole.nodes_usd - 30
+    assert found.saved[BEFORE] == pytest.approx(whole.saved[BEFORE], rel=0.005)
+    assert any(text.startswith("The bill lacks hours of recorded nodes: $") for text in found.assumptions)
+    assert not any("lacks hours" in text for text in whole.assumptions)
+
+
+def test_discounts_in_rows_apart_lower_the_low_end_of_a_saving(
+    acme: StackSettings, ledger: Ledger, tmp_path: Path
+) -> None:
+    """A tenth off each hour of a node, without net columns: the fleet before would have had it, too."""
+    rows = [*billed_rows()]
+    without = beside(acme, ledger, tmp_path, *rows).saved[BEFORE]
+    off = [
+        {
+            **row,
+            "line_item_line_item_type": "EdpDiscount",
+            "pricing_public_on_demand_cost": 0.0,
+            "line_item_unblended_cost": -0.1 * row["line_item_unblended_cost"],
+        }
+        for row in rows
+    ]
+    found = beside(acme, ledger, tmp_path, *rows, *off)
+    saved = found.saved[BEFORE]
+
+    assert without is not None
+    assert saved is not None
+    assert saved == pytest.approx((0.9 * without[0], without[1]), abs=0.02)
+    assert any(f"Before ${0.1 * true_bill():,.0f} of discounts on nodes" in text for text in found.assumptions)
+
+
+@pytest.mark.parametrize(("share", "said"), [(1.0, True), (DISCOUNT, False)])
+def test_a_bill_with_private_prices_is_not_called_before_discounts(
+    acme: StackSettings, tmp_path: Path, share: float, *, said: bool
+) -> None:
+    row = node(OCTOBER.begin, 0.8, line_item_unblended_cost=0.8 * share)
+    bill = read_bill([write_csv(tmp_path / "cur.csv", [row])], acme, OCTOBER)
+
+    assert any("Before negotiated discounts" in note for note in bill_notes(bill)) is said
 
 
 def test_hours_outside_the_ledgers_month_are_in_the_bill_and_in_no_saving(
