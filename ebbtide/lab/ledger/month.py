@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pydantic import TypeAdapter, computed_field
 
+from ebbtide.prices import PricingAssumption
 from ebbtide.vocabulary.windows import wall_to_instant, zone_of
 
 CLOSED_WITHIN = timedelta(days=10)
@@ -192,6 +193,7 @@ class Ledger:
     notes: tuple[str, ...]
     basis: str = LIST_PRICES  # the prices of `paid`
     beyond_min_usd: float | None = None  # idle dollars of nodes above each group's min; None in months before it
+    plan_assumed: bool | None = None  # by costs.pricingAssumption; None in months of former releases
     labels: Mapping[str, tuple[LabelShare, ...]] = field(default_factory=dict[str, tuple[LabelShare, ...]])
     """By label of the stack file's `costs.labels`; each has all recorded dollars of nodes without the plan."""
 
@@ -199,6 +201,13 @@ class Ledger:
     def recorded_share(self) -> float:
         """Share of the month's hours."""
         return 1 - sum((gap.end - gap.begin) / timedelta(hours=1) for gap in self.gaps) / self.month.hours
+
+    @property
+    def has_plan(self) -> bool:
+        """Return True if the stack file assumes a plan. Former releases have it in the source of prices only."""
+        if self.plan_assumed is None:
+            return not self.prices.get("plan", PricingAssumption.ON_DEMAND).startswith(PricingAssumption.ON_DEMAND)
+        return self.plan_assumed
 
     @computed_field
     @property
@@ -232,8 +241,14 @@ class Ledger:
 
     @computed_field
     @property
-    def could_save_usd(self) -> float:
-        """The most that fewer nodes could have saved: idle dollars without those of each group's `min` nodes."""
+    def could_save_usd(self) -> float | None:
+        """About what fewer nodes could have saved: idle dollars without those of each group's `min` nodes.
+
+        Hours without recorded requests count as requested; None if they have more than half of the dollars.
+        """
+        total = sum(share.usd for share in self.shares)
+        if sum(share.usd for share in self.shares if share.workload == UNKNOWN_REQUESTS) > total / 2:
+            return None
         return self.idle_usd if self.beyond_min_usd is None else self.beyond_min_usd
 
     @computed_field

@@ -16,6 +16,7 @@ from ebbtide.text.durations import HOUR_S
 from ebbtide.text.money import cents, dollar_range, dollars
 from ebbtide.text.sheet import CENTS, DOLLARS, Cell, Column, Sheet, left, right
 from ebbtide.text.terminal import sheet_table
+from ebbtide.vocabulary.exporter import MOST_LABEL_VALUES, OTHER_VALUES
 
 _GAPS_SHOWN = 10
 NO_GROUP, UNTYPED = "no group", "instance type unknown"
@@ -131,6 +132,12 @@ def saved_text(ledger: Ledger, saved: Sequence[float] | None, billed_usd: float 
     return span(*saved) if ledger.measurable(saved, billed_usd) else "no measurable difference"
 
 
+def could_save_text(ledger: Ledger) -> str:
+    """Return what fewer nodes save at the ledger's prices."""
+    usd = ledger.could_save_usd
+    return "an unknown amount" if usd is None else f"about {dollars(usd)} at {ledger.basis}"
+
+
 def saved_by(ledger: Ledger, difference: Difference | None) -> tuple[tuple[float, float] | None, float | None]:
     """Return what was saved against the fleet before, and the bill's dollars of nodes if it is at the bill's rates.
 
@@ -226,8 +233,14 @@ def _caused(ledger: Ledger) -> Sheet:
 
 def _by_label(label: str, shares: Sequence[LabelShare]) -> Sheet:
     total = sum(share.usd for share in shares)
+    folded = any(share.value == OTHER_VALUES for share in shares)
+    incomplete = (
+        f" Each value may have more: {OTHER_VALUES} also has what came after {MOST_LABEL_VALUES} values."
+        if folded
+        else ""
+    )
     return Sheet(
-        caption=f"Dollars of the nodes by the label {label} of the pods that requested them.",
+        caption=f"Dollars of the nodes by the label {label} of the pods that requested them.{incomplete}",
         columns=[*_first("value"), *right("dollars", unit=DOLLARS), *right("share")],
         rows=[(share.value, share.usd, percent(share.usd / total)) for share in shares],
     )

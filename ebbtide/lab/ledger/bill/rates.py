@@ -184,7 +184,7 @@ def rates_of_bill(ledger: Ledger, bill: Bill) -> BillRates:
             for kind, of in ((SPOT, spot), (ON_DEMAND, on_demand))
         ),
         discount_usd=max(0.0, discount_usd),
-        plan_is_assumed=not ledger.prices.get("plan", ON_DEMAND).startswith(ON_DEMAND),
+        plan_is_assumed=ledger.has_plan,
     )
 
 

@@ -11,7 +11,18 @@ import pytest
 from ebbtide.lab.ledger.bill.difference import Difference, difference_of
 from ebbtide.lab.ledger.bill.reading import read_bill
 from ebbtide.lab.ledger.build import ledger_of
-from ebbtide.lab.ledger.month import BEFORE, Alternative, FleetUsd, Gap, Ledger, Month, NodeHours, plain
+from ebbtide.lab.ledger.month import (
+    BEFORE,
+    UNKNOWN_REQUESTS,
+    Alternative,
+    CostShare,
+    FleetUsd,
+    Gap,
+    Ledger,
+    Month,
+    NodeHours,
+    plain,
+)
 from ebbtide.lab.ledger.month_file import add_entry, committed, month_path
 from ebbtide.lab.ledger.overview import overview
 from ebbtide.lab.ledger.page import render_page
@@ -325,12 +336,14 @@ def test_hours_outside_the_ledgers_month_are_in_the_bill_and_in_no_saving(
 def test_a_ledger_with_an_assumed_plan_has_no_savings_at_the_bills_rates(
     acme: StackSettings, ledger: Ledger, tmp_path: Path
 ) -> None:
-    planned = replace(ledger, prices={"plan": "compute-1y-no-upfront, shipped with Ebbtide, 2025-04-24"})
+    former = {"plan": "compute-1y-no-upfront, shipped with Ebbtide, 2025-04-24"}
+    settings = loaded(stack(costs="before: { fixed: 3 }, pricingAssumption: compute-1y-no-upfront"), tmp_path)
+    planned = ledger_of(replace(KNOWN.recording(), wanted={}), settings, OCTOBER, SOON)
 
-    found = beside(acme, planned, tmp_path, *billed_rows())
-
-    assert found.saved == {}
-    assert "costs.pricingAssumption" in found.assumptions[0]
+    for of_plan in (planned, replace(ledger, plan_assumed=None, prices=former)):
+        found = beside(acme, of_plan, tmp_path, *billed_rows())
+        assert found.saved == {}
+        assert "costs.pricingAssumption" in found.assumptions[0]
 
 
 def test_with_a_bill_the_spot_part_of_an_alternative_has_the_real_price(
@@ -441,7 +454,26 @@ def test_stacks_are_sorted_by_what_could_still_be_saved(ledger: Ledger, tmp_path
     stacks, table = overview(tmp_path, "")
 
     assert [(stack["stack"], stack["could_save_usd"]) for stack in stacks] == [("basin", 90.0), ("acme", 3.0)]
-    assert "up to $90.00" in shown_text(table)
+    assert "about $90.00 at list prices" in " ".join(shown_text(table).split())
+
+
+@pytest.mark.parametrize(("unknown", "known"), [(0.4, True), (0.6, False)])
+def test_with_requests_of_less_than_half_of_the_dollars_no_saving_is_known(
+    ledger: Ledger, tmp_path: Path, unknown: float, *, known: bool
+) -> None:
+    """Unknown is not zero, and such a stack is last."""
+    usd = sum(share.usd for share in ledger.shares)
+    lost = CostShare(group="", category="", workload=UNKNOWN_REQUESTS, usd=usd * unknown / (1 - unknown))
+    poor = replace(ledger, stack="abc", shares=(*ledger.shares, lost), beyond_min_usd=2.0)
+    for found in (poor, replace(ledger, beyond_min_usd=1.0)):
+        add_entry(month_path(tmp_path, found.stack, "2026-10"), {"ledger": plain(found)}, SOON)
+
+    stacks, table = overview(tmp_path, "")
+
+    assert poor.could_save_usd == (2.0 if known else None)
+    assert [stack["stack"] for stack in stacks] == (["abc", "acme"] if known else ["acme", "abc"])
+    for text in (shown_text(table), render_page(view_of(poor))):
+        assert ("an unknown amount" in " ".join(text.split())) is not known
 
 
 def test_a_former_entry_with_a_bill_has_the_bills_sums(tmp_path: Path) -> None:
