@@ -23,6 +23,7 @@ from ebbtide.lab.ledger.paid import Amount, Hourly, Paid, paid_of
 from ebbtide.lab.ledger.rates import basis_of, described, rates_of
 from ebbtide.lab.ledger.reading import VALUE, RecordedMonth, Requests
 from ebbtide.lab.simulator.strategies.plans import NODE_BOOT_S
+from ebbtide.prices import PricingAssumption
 from ebbtide.settings.capacity.node_sets import with_node_sets
 from ebbtide.settings.declared import declared_pods
 from ebbtide.settings.model import StackSettings
@@ -52,6 +53,7 @@ def ledger_of(recording: RecordedMonth, settings: StackSettings, month: Month, n
         notes=tuple(_notes(settings, paid, rates.spot_share)),
         basis=basis_of(settings),
         beyond_min_usd=_beyond_min_usd(settings, paid, recording.requests),
+        plan_assumed=settings.costs.pricing_assumption is not PricingAssumption.ON_DEMAND,
         labels={label: tuple(_label_shares(paid.hourly, requests)) for label, requests in recording.labels.items()},
     )
     return replace(ledger, alternatives=alternatives_of(settings, ledger, paid.peaks, rates, recording))

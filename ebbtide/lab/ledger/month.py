@@ -8,10 +8,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from pydantic import TypeAdapter, computed_field
 
+from ebbtide.prices import PricingAssumption
 from ebbtide.vocabulary.windows import wall_to_instant, zone_of
 
 CLOSED_WITHIN = timedelta(days=10)
@@ -129,12 +130,20 @@ class Gap:
     model_usd: float | None = None  # a model's figure between the bounds; None in months of a former release
 
 
+class FleetUsd(NamedTuple):
+    """Dollars of a fleet, or of a difference of two, which may be negative."""
+
+    on_demand: float
+    at_low_spot: float  # of spot nodes, at the lowest price
+    at_high_spot: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
     """Dollars of the same month with another fleet, from `low_usd` to `high_usd`; None: not enough data, see `why`.
 
     `paired`: it differs from the month only in recorded hours; in gaps it costs at least as much as the month.
-    `spot_usd`: the part of the bounds that spot nodes cost; of a paired one, the part of the difference.
+    `variants`: the fleets that it may have, without errors of the model; of a paired one, differences to the month.
     """
 
     name: str
@@ -143,7 +152,7 @@ class Alternative:
     assumptions: tuple[str, ...]
     why: str = ""
     paired: bool = False
-    spot_usd: tuple[float, float] = (0.0, 0.0)
+    variants: tuple[FleetUsd, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +193,7 @@ class Ledger:
     notes: tuple[str, ...]
     basis: str = LIST_PRICES  # the prices of `paid`
     beyond_min_usd: float | None = None  # idle dollars of nodes above each group's min; None in months before it
+    plan_assumed: bool | None = None  # by costs.pricingAssumption; None in months of former releases
     labels: Mapping[str, tuple[LabelShare, ...]] = field(default_factory=dict[str, tuple[LabelShare, ...]])
     """By label of the stack file's `costs.labels`; each has all recorded dollars of nodes without the plan."""
 
@@ -191,6 +201,13 @@ class Ledger:
     def recorded_share(self) -> float:
         """Share of the month's hours."""
         return 1 - sum((gap.end - gap.begin) / timedelta(hours=1) for gap in self.gaps) / self.month.hours
+
+    @property
+    def has_plan(self) -> bool:
+        """Return True if the stack file assumes a plan. Former releases have it in the source of prices only."""
+        if self.plan_assumed is None:
+            return not self.prices.get("plan", PricingAssumption.ON_DEMAND).startswith(PricingAssumption.ON_DEMAND)
+        return self.plan_assumed
 
     @computed_field
     @property
@@ -224,8 +241,14 @@ class Ledger:
 
     @computed_field
     @property
-    def could_save_usd(self) -> float:
-        """The most that fewer nodes could have saved: idle dollars without those of each group's `min` nodes."""
+    def could_save_usd(self) -> float | None:
+        """About what fewer nodes could have saved: idle dollars without those of each group's `min` nodes.
+
+        Hours without recorded requests count as requested; None if they have more than half of the dollars.
+        """
+        total = sum(share.usd for share in self.shares)
+        if sum(share.usd for share in self.shares if share.workload == UNKNOWN_REQUESTS) > total / 2:
+            return None
         return self.idle_usd if self.beyond_min_usd is None else self.beyond_min_usd
 
     @computed_field

@@ -9,12 +9,14 @@ from ebbtide.lab.ledger.allocation import placed_sheets, split_notes, split_shee
 from ebbtide.lab.ledger.bill.bill import Bill, LeftOut
 from ebbtide.lab.ledger.bill.difference import Difference
 from ebbtide.lab.ledger.bill.lines import Part
+from ebbtide.lab.ledger.bill.rates import LEAST_BILLED, billed_percent
 from ebbtide.lab.ledger.month import BEFORE, LIST_PRICES, SPOT, Gap, LabelShare, Ledger, NodeHours
 from ebbtide.text.counts import DASH, count, number_of, percent
 from ebbtide.text.durations import HOUR_S
 from ebbtide.text.money import cents, dollar_range, dollars
 from ebbtide.text.sheet import CENTS, DOLLARS, Cell, Column, Sheet, left, right
 from ebbtide.text.terminal import sheet_table
+from ebbtide.vocabulary.exporter import MOST_LABEL_VALUES, OTHER_VALUES
 
 _GAPS_SHOWN = 10
 NO_GROUP, UNTYPED = "no group", "instance type unknown"
@@ -81,6 +83,8 @@ def headline(view: LedgerView) -> str:
         text = f"nodes cost {span(ledger.low_usd, ledger.high_usd)} {basis(ledger)}"
     else:
         text = billed_text(difference.nodes_usd, difference.all_usd)
+        if difference.billed_share is not None and difference.billed_share < LEAST_BILLED:
+            text += f", but only {billed_percent(difference.billed_share)} of the recorded node-hours"
     return f"{ledger.customer}, {ledger.month.name}: {text}"
 
 
@@ -126,6 +130,12 @@ def saved_text(ledger: Ledger, saved: Sequence[float] | None, billed_usd: float 
     if saved is None:
         return "not enough data"
     return span(*saved) if ledger.measurable(saved, billed_usd) else "no measurable difference"
+
+
+def could_save_text(ledger: Ledger) -> str:
+    """Return what fewer nodes save at the ledger's prices."""
+    usd = ledger.could_save_usd
+    return "an unknown amount" if usd is None else f"about {dollars(usd)} at {ledger.basis}"
 
 
 def saved_by(ledger: Ledger, difference: Difference | None) -> tuple[tuple[float, float] | None, float | None]:
@@ -223,8 +233,14 @@ def _caused(ledger: Ledger) -> Sheet:
 
 def _by_label(label: str, shares: Sequence[LabelShare]) -> Sheet:
     total = sum(share.usd for share in shares)
+    folded = any(share.value == OTHER_VALUES for share in shares)
+    incomplete = (
+        f" Each value may have more: {OTHER_VALUES} also has what came after {MOST_LABEL_VALUES} values."
+        if folded
+        else ""
+    )
     return Sheet(
-        caption=f"Dollars of the nodes by the label {label} of the pods that requested them.",
+        caption=f"Dollars of the nodes by the label {label} of the pods that requested them.{incomplete}",
         columns=[*_first("value"), *right("dollars", unit=DOLLARS), *right("share")],
         rows=[(share.value, share.usd, percent(share.usd / total)) for share in shares],
     )
@@ -236,7 +252,7 @@ def bill_sheet(bill: Bill) -> Sheet:
         "all lines, amortised": bill.amortised_usd,
         **{f"apart: {charge.lower()}": usd for charge, usd in bill.apart.items()},
         **{f"without a customer's tag: {charge.lower()}": usd for charge, usd in bill.shared_usd.items()},
-        **({"other clusters of this customer": bill.elsewhere_usd} if bill.elsewhere_usd else {}),
+        **({"this customer's other regions, clusters or accounts": bill.elsewhere_usd} if bill.elsewhere_usd else {}),
         **({"rows of this customer without a region": bill.unplaced_usd} if bill.unplaced_usd else {}),
         **{f"{number_of(rows.rows, 'row')} {what}": _amount(rows) for what, rows in bill.left_out.items()},
     }
