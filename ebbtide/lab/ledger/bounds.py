@@ -26,7 +26,7 @@ from itertools import pairwise
 from math import inf
 
 from ebbtide.lab.ledger.lives import Life, NodeKey, Span, overlap
-from ebbtide.lab.ledger.month import ON_DEMAND, SPOT, Gap
+from ebbtide.lab.ledger.month import LEAST_RECORDED, ON_DEMAND, SPOT, Gap
 from ebbtide.lab.ledger.pattern import Pattern
 from ebbtide.lab.ledger.rates import Rates, plan_share
 from ebbtide.lab.ledger.reading import PRICE_STEP, RecordedMonth, Steps
@@ -37,8 +37,6 @@ from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.text.durations import HOUR_S
 
 PACE_MARGIN, LEAST_A_MINUTE = 2, 1
-LEAST_RECORDED = 0.5
-"""Recorded share of the month below which its pace says too little."""
 LINEAR_WITHIN_S = 6 * HOUR_S
 """In shorter gaps the model interpolates between both sides; in longer ones it takes the same hours of other days.
 Chosen on the known month: docs/evidence/ledger.md."""
