@@ -103,12 +103,15 @@ def test_a_managed_group_has_its_first_type_on_demand() -> None:
     )
 
 
-@pytest.mark.parametrize("types", ["[m7i.4xlarge, m6a.4xlarge]", "[m6a.4xlarge, m7i.4xlarge]"])
+@pytest.mark.parametrize(
+    "types",
+    ["[m7i.4xlarge, m6a.4xlarge, m6i.4xlarge, m5.4xlarge]", "[m6a.4xlarge, m7i.4xlarge, m6i.4xlarge, m5.4xlarge]"],
+)
 def test_a_saving_on_a_managed_spot_group_has_the_cheapest_type(types: str) -> None:
     """Which one the group launches is not known, and a saving must not be too high."""
     spot = f"ebbtide:nodeGroups: {{ spot: {{ kind: spot, instanceTypes: {types}, max: 8 }} }}"
     group = sleeping_stack(more=f"aws:region: us-east-1\n        {spot}").node_groups["spot"]
-    prices = {kind: {"m7i.4xlarge": 0.4, "m6a.4xlarge": 0.3}[kind.name] for kind in group.types}
+    prices = {kind: 0.3 if kind.name == "m6a.4xlarge" else 0.4 for kind in group.types}
 
     assert launched(group, prices, Capacity(cpu=1, memory=1, gpu=0, pods=1)).name == "m6a.4xlarge"
 
