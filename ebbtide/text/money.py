@@ -5,6 +5,9 @@ from math import ceil, floor, log10
 HOURS_PER_MONTH = 730
 """AWS' month: a twelfth of a year."""
 
+LEAST_SHOWN = 0.005
+"""Half a cent: smaller amounts are shown as 0."""
+
 MINUS = "\N{MINUS SIGN}"
 
 
@@ -20,7 +23,7 @@ def cents(usd: float) -> str:
 
 def about_dollars(usd: float, *, at_most: bool = False) -> str:
     """Format an estimate with two digits: 442 is `$440`. An upper bound is rounded up: `$450`."""
-    if abs(usd) < _CENT / 2:
+    if abs(usd) < LEAST_SHOWN:
         return dollars(0.0)
     step = 10.0 ** (floor(log10(abs(usd))) - 1)
     return dollars(step * (ceil(round(usd / step, _STEP_DIGITS)) if at_most else round(usd / step)))
@@ -32,7 +35,7 @@ def dollar_range(low: float, high: float) -> str:
     A step is 1, 2 or 5 times a power of ten: at least a cent, and at least a dollar from 100 dollars on. Bounds closer
     together than half a cent are one figure.
     """
-    if high - low < _CENT / 2:
+    if high - low < LEAST_SHOWN:
         return dollars(low)
     most = (high - low) / 20
     power = 10.0 ** floor(log10(most))
