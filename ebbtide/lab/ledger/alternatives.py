@@ -15,7 +15,7 @@ from ebbtide.lab.ledger.compared import Comparison
 from ebbtide.lab.ledger.fleets import constant, fleet_before, fleets_at_the_peak, fleets_for_workers, unknown
 from ebbtide.lab.ledger.lives import NodeType
 from ebbtide.lab.ledger.mix import Mix, mix_text, mixes_of
-from ebbtide.lab.ledger.month import BEFORE, Alternative, Ledger
+from ebbtide.lab.ledger.month import BEFORE, LEAST_RECORDED, Alternative, Ledger
 from ebbtide.lab.ledger.rates import Rates
 from ebbtide.lab.ledger.reading import RecordedMonth, Steps
 from ebbtide.lab.ledger.replayed import MonthReplay
@@ -24,12 +24,11 @@ from ebbtide.lab.simulator.strategies.steady import fleet_places
 from ebbtide.lab.simulator.world.sleep import Asleep
 from ebbtide.settings.capacity.process_documents import sleepers_of
 from ebbtide.settings.model import StackSettings
+from ebbtide.text.counts import percent
 from ebbtide.text.durations import HOUR_S
 
 PEAK, NEVER_OPEN, PEAK_WORKERS = "peak fleet", "budgets never open", "workers at the peak"
 NOTHING_SLEEPS = "nothing sleeps"  # only for stacks with workloads that sleep
-LEAST_RECORDED = 0.5
-"""Share of the month that must be recorded; below it no alternative is calculated."""
 
 
 def alternatives_of(
@@ -42,17 +41,18 @@ def alternatives_of(
     """Return the alternatives. `peaks`: the nodes of the instants at which each group had most."""
     replays = (NEVER_OPEN, PEAK_WORKERS, *((NOTHING_SLEEPS,) if any(sleepers_of(settings)) else ()))
     if ledger.recorded_share < LEAST_RECORDED:
-        why = f"not enough data: {ledger.recorded_share:.0%} of the month was recorded, wanted {LEAST_RECORDED:.0%}"
-        return tuple(unknown(name, why) for name in (BEFORE, PEAK, *replays))
+        recorded = f"{percent(ledger.recorded_share)} of the month was recorded"
+        why = f"not enough data: {recorded}, wanted {percent(LEAST_RECORDED)}"
+        return tuple(unknown(name, why) for name in (*([BEFORE] if settings.costs.before else []), PEAK, *replays))
     fleet, mixes = partial(constant, settings, ledger.month, rates), mixes_of(ledger.paid)
     try:
         replayed = tuple(_replayed(settings, ledger, recording, rates, peaks))
     except ReplayError as error:
         replayed = tuple(unknown(name, str(error)) for name in replays)
+    nodes_before = [[*fleet_before(settings, mixes)]]
+    before = fleet(BEFORE, nodes_before, "the nodes of costs.before ran all month")
     return (
-        fleet(BEFORE, [[*fleet_before(settings, mixes)]], "the nodes of costs.before ran all month")
-        if settings.costs.before
-        else unknown(BEFORE, "costs.before is not set"),
+        *([before] if settings.costs.before else []),
         fleet(
             PEAK,
             fleets_at_the_peak(peaks, rates, ledger.month),
@@ -116,7 +116,7 @@ def _same_stack(settings: StackSettings, mixes: Mapping[str, Mix]) -> Iterator[s
     if settings.karpenter_groups:
         yield f"Karpenter provides {', '.join(settings.karpenter_groups)}"
     if settings.autoscaled_groups and settings.cluster.context is not None:
-        yield "the cluster autoscaler has its default flags, as assumed of existing clusters"
+        yield "the cluster autoscaler has its default flags, as assumed for existing clusters"
 
 
 def _naps(settings: StackSettings, ledger: Ledger, asleep: Mapping[str, Steps]) -> Iterator[Asleep]:

@@ -20,7 +20,7 @@ from ebbtide.lab.ledger.month import (
     Month,
 )
 from ebbtide.lab.ledger.paid import Amount, Hourly, Paid, paid_of
-from ebbtide.lab.ledger.rates import basis_of, described, rates_of
+from ebbtide.lab.ledger.rates import SPOT_IS_A_RANGE, basis_of, described, rates_of
 from ebbtide.lab.ledger.reading import VALUE, RecordedMonth, Requests
 from ebbtide.lab.simulator.strategies.plans import NODE_BOOT_S
 from ebbtide.prices import PricingAssumption
@@ -82,8 +82,8 @@ def usage_of_month(recording: RecordedMonth, settings: StackSettings, month: Mon
 
 
 def _incomplete(month: Month, paid: Paid, now: datetime) -> str:
-    if now > month.end + CLOSED_WITHIN:
-        return f"read more than {CLOSED_WITHIN.days} days after the end of {month.name}"
+    if now > month.end + CLOSED_WITHIN and paid.gaps:
+        return f"read more than {CLOSED_WITHIN.days} days after the end of {month.name}, with gaps"
     if not paid.rows:
         return "no node was recorded"
     return ""
@@ -94,13 +94,11 @@ def _notes(settings: StackSettings, paid: Paid, spot_share: Mapping[str, float])
     yield "Nodes only: no disks, cluster fee, NAT, load balancers, traffic or taxes."
     rows = [row for row in paid.rows if row.is_priced]
     if hours := sum(row.hours for row in paid.rows if not row.is_priced):
-        yield f"{count(hours)} node-hours of unknown instance types, such as Fargate's, have no price and no dollars."
+        untyped = f"{count(hours)} node-hours of unknown instance types, such as Fargate's"
+        yield f"{untyped}, have no price and are not in the dollars."
     spot = sorted({row.instance_type for row in rows if row.capacity_type == SPOT})
     if spot:
-        yield (
-            "Spot prices are not recorded: from half to double the typical one, at most on demand. Days and causes "
-            "have the typical one; a bill has the real one."
-        )
+        yield f"{SPOT_IS_A_RANGE} Tables by day and by cause use the typical price; a bill has the real one."
     if bare := [name for name in spot if name not in spot_share]:
         yield f"No typical spot saving is known for {', '.join(bare)}: priced on demand."
     unlimited = {row.group or "no group" for row in rows} - with_node_sets(settings).node_groups.keys()

@@ -11,6 +11,7 @@ import pytest
 from ebbtide.lab.ledger.bill.difference import Difference, difference_of
 from ebbtide.lab.ledger.bill.reading import read_bill
 from ebbtide.lab.ledger.build import ledger_of
+from ebbtide.lab.ledger.compared import Comparison
 from ebbtide.lab.ledger.month import (
     BEFORE,
     UNKNOWN_REQUESTS,
@@ -18,6 +19,7 @@ from ebbtide.lab.ledger.month import (
     CostShare,
     FleetUsd,
     Gap,
+    LabelShare,
     Ledger,
     Month,
     NodeHours,
@@ -27,10 +29,11 @@ from ebbtide.lab.ledger.month_file import add_entry, committed, month_path
 from ebbtide.lab.ledger.overview import overview
 from ebbtide.lab.ledger.page import render_page
 from ebbtide.lab.ledger.rates import basis_of
-from ebbtide.lab.ledger.sheets import as_text, bill_notes, headline, saved_by, view_of
+from ebbtide.lab.ledger.replayed import ReplayedUsd
+from ebbtide.lab.ledger.sheets import as_text, bill_notes, gap_notes, headline, saved_by, saved_text, view_of
 from ebbtide.prices.tables import ENVIRONMENT
 from ebbtide.settings import StackSettings
-from ebbtide.text.money import dollar_range
+from ebbtide.text.money import about_dollars, dollar_range, dollars
 from tests.builders.cur import Cells, covered, fee, node, write_csv
 from tests.builders.existing import onprem
 from tests.builders.monitoring.month import FIXED, FLEXIBLE, KnownMonth, stack
@@ -382,6 +385,7 @@ def test_only_against_the_fleet_before_a_tile_says_saved(tmp_path: Path, costs: 
     page = render_page(view_of(found))
 
     assert page.count("<dt>saved</dt>") == tiles
+    assert (BEFORE in found.saved) == bool(tiles)
     assert "peak fleet" in page
     assert found.saved["peak fleet"] is not None
 
@@ -409,6 +413,29 @@ def test_a_difference_within_the_noise_is_no_saving(
 
     for text in (shown_text(as_text(view_of(found))), render_page(view_of(found)), shown_text(table)):
         assert (" ".join(text.replace("\N{NO-BREAK SPACE}", " ").split()).count("no measurable") == 0) is measurable
+
+
+@pytest.mark.parametrize(
+    ("changed", "missed", "measurable"),
+    [(0.0, 0.06, False), (0.03, 0.06, False), (0.07, 0.06, True), (0.0, 0.0, False), (0.025, 0.0, True)],
+)
+def test_a_replay_that_misses_the_month_measures_no_difference_that_is_smaller(
+    ledger: Ledger, changed: float, missed: float, *, measurable: bool
+) -> None:
+    """The replay of the month is off by `missed`, and the changed one costs `changed` more: shares of the month."""
+    sure = replace(ledger, paid=tuple(replace(row, less_usd=0.0, more_usd=0.0) for row in ledger.paid))
+    usd = sure.recorded_usd
+    as_it_was = ReplayedUsd(usd * (1 - missed), 0.0, 0.0)
+    changed_usd = ReplayedUsd(usd * (1 - missed + changed), 0.0, 0.0)
+    comparison = Comparison(ledger=sure, as_it_was=[as_it_was], text="as it was", assumptions=())
+
+    found = replace(sure, alternatives=(comparison.of("other", "changed", [changed_usd]),))
+
+    (low, high) = found.saved["other"] or (0.0, 0.0)
+    assert low <= changed * usd <= high
+    for billed_usd, rate in ((None, 1.0), (0.6 * usd, 0.6)):
+        text = saved_text(found, "other", (low * rate, high * rate), billed_usd)
+        assert (text != "no measurable difference") is measurable
 
 
 def test_idle_dollars_of_the_nodes_of_min_cannot_be_saved(acme: StackSettings, ledger: Ledger, tmp_path: Path) -> None:
@@ -474,6 +501,47 @@ def test_with_requests_of_less_than_half_of_the_dollars_no_saving_is_known(
     assert [stack["stack"] for stack in stacks] == (["abc", "acme"] if known else ["acme", "abc"])
     for text in (shown_text(table), render_page(view_of(poor))):
         assert ("an unknown amount" in " ".join(text.split())) is not known
+
+
+def test_a_month_at_other_prices_names_them_among_all_stacks(ledger: Ledger, tmp_path: Path) -> None:
+    for name, prices in (("acme", "list prices"), ("basin", "the prices of negotiated")):
+        found = replace(ledger, stack=name, basis=prices)
+        add_entry(month_path(tmp_path, name, "2026-10"), {"ledger": plain(found)}, SOON)
+
+    _, table = overview(tmp_path, "")
+
+    assert " ".join(shown_text(table).split()).count("at the prices of negotiated") == 1
+
+
+def test_the_width_of_gaps_is_a_share_of_the_month_by_the_model(ledger: Ledger) -> None:
+    """The range of the gap is six times the month: the text says so instead of a part of the upper bound."""
+    usd = ledger.recorded_usd + ledger.boot_usd
+    gap = Gap(
+        begin=OCTOBER.begin,
+        end=OCTOBER.begin + timedelta(hours=300),
+        low_usd=0.0,
+        high_usd=12 * usd,
+        why="",
+        model_usd=usd,
+    )
+
+    (width, _) = gap_notes([gap], usd)
+    (unmodelled, _) = gap_notes([replace(gap, model_usd=None)], usd)
+
+    assert f", 600 % of the month's {dollars(2 * usd)} by the model. " in width
+    assert f"uncertain by {about_dollars(12 * usd, at_most=True)}" in width
+    assert "%" not in unmodelled
+
+
+def test_a_table_of_a_label_names_it_and_no_row_is_half_a_cent(ledger: Ledger) -> None:
+    small = CostShare(group="flexible", category="", workload="requests not recorded", usd=0.004)
+    found = replace(
+        ledger, shares=(*ledger.shares, small), labels={"team": (LabelShare(value="ml", usd=1, pods=True),)}
+    )
+    sheets = view_of(found).sheets
+
+    assert sheets["caused by team"].columns[0].name == "team"
+    assert len(sheets["caused by"].rows) == len(ledger.shares)
 
 
 def test_a_former_entry_with_a_bill_has_the_bills_sums(tmp_path: Path) -> None:
