@@ -1,7 +1,8 @@
 """The definition of an idle pod, for `sleep` and for `ebbtide idle`: two limits, and the time over which they count.
 
-**The busiest two minutes count**: a mean over hours hides a user's page view. Probes and scrapes are the same in each
-minute. The trap: neither limit detects a user who only reads or types, nor work in other pods.
+**The busiest two minutes count**, of all containers and of both directions together: a mean over hours hides a user's
+page view. Probes and scrapes are the same in each minute. The trap: neither limit detects a user who only reads or
+types, nor work in other pods.
 """
 
 from datetime import timedelta
@@ -20,7 +21,11 @@ STEP = timedelta(seconds=30)
 _WINDOW = timedelta(minutes=2)
 
 
-def busiest(series: str, span: timedelta) -> str:
-    """Return PromQL for the highest rate of a counter in any two minutes of `span`; no result without a rate."""
-    window, whole, step = (int(length.total_seconds()) for length in (_WINDOW, span, STEP))
-    return f"max_over_time(rate({series}[{window}s])[{whole}s:{step}s])"
+def rate(series: str) -> str:
+    """Return PromQL for the rate of a counter in two minutes."""
+    return f"rate({series}[{int(_WINDOW.total_seconds())}s])"
+
+
+def busiest(rates: str, span: timedelta) -> str:
+    """Return PromQL for the highest value in `span` of an expression of rates; no result without a value."""
+    return f"max_over_time(({rates})[{int(span.total_seconds())}s:{int(STEP.total_seconds())}s])"

@@ -14,7 +14,7 @@ from math import isfinite
 from typing import Any, NamedTuple, TypeAlias
 
 from ebbtide.vocabulary.clocks import MAX_CLOCK_SKEW
-from ebbtide.vocabulary.idleness import MOST_BYTES, MOST_CORES, STEP, busiest
+from ebbtide.vocabulary.idleness import MOST_BYTES, MOST_CORES, STEP, busiest, rate
 from ebbtide.vocabulary.workloads import SleepPolicy
 
 _GAP = 90  # seconds between samples: one scrape a minute, with none missing
@@ -25,7 +25,7 @@ _SERIES = {
 }
 
 Facts: TypeAlias = Mapping[tuple[str, str, str], float]
-"""Values by fact, pod and container. Facts about the network have no container."""
+"""Values by fact, pod and container. The busiest two minutes and facts about the network have no container."""
 
 
 class Use(StrEnum):
@@ -88,14 +88,16 @@ def too_recent(pods: Sequence[RunningPod], replicas: int, after: timedelta, now:
 def query_of(namespace: str, pods: Sequence[RunningPod], after: timedelta) -> str:
     """Return one PromQL query for all facts about these pods at one instant, distinguished by the label `fact`."""
     ids = "|".join(pod.uid.replace("-", "[-_]") for pod in pods)  # systemd's cgroups have underscores
-    span, step, parts = int(after.total_seconds()), int(STEP.total_seconds()), list[str]()
+    span, step = int(after.total_seconds()), int(STEP.total_seconds())
+    facts, rates = dict[str, str](), dict[str, str]()
     for name, (metric, more, labels) in _SERIES.items():
         series = f'{metric}{{namespace="{namespace}",id=~".*pod({ids}).*"{more}}}'
-        highest = f"sum by ({labels}) ({busiest(series, after)})"
-        steps = f"min by ({labels}) (count_over_time((time() - timestamp({series}) <= {_GAP})[{span}s:{step}s]))"
-        for fact, text in (("busiest", highest), ("steps", steps)):
-            parts.append(f'label_replace({text}, "fact", "{name} {fact}", "", "")')
-    return " or ".join(parts)
+        rates[name] = f"sum by (pod) ({rate(series)})"
+        counted = f"count_over_time((time() - timestamp({series}) <= {_GAP})[{span}s:{step}s])"
+        facts[f"{name} steps"] = f"min by ({labels}) ({counted})"
+    facts["cpu busiest"] = busiest(rates["cpu"], after)
+    facts["network busiest"] = busiest(f"{rates['received']} + {rates['sent']}", after)
+    return " or ".join(f'label_replace({text}, "fact", "{fact}", "", "")' for fact, text in facts.items())
 
 
 def facts_of(answer: Mapping[str, Any], now: datetime) -> Facts:
@@ -123,11 +125,13 @@ def activity_of(pods: Sequence[RunningPod], facts: Facts, after: timedelta) -> A
         for name, container in (*cpu, *network):
             recorded = STEP * facts.get((f"{name} steps", pod.name, container), 0)
             metric = f"{_SERIES[name][0]} of {pod.name}"
-            if not recorded or (f"{name} busiest", pod.name, container) not in facts:
+            if not recorded:
                 return Activity(Use.UNKNOWN, f"Prometheus has no {metric}")
             if recorded < after // STEP * STEP:
                 return Activity(Use.RECENT, f"Prometheus has {metric} for {recorded} of the last {after}")
-        cores, traffic = (sum(facts[f"{name} busiest", pod.name, of] for name, of in part) for part in (cpu, network))
+        cores, traffic = (facts.get((f"{part} busiest", pod.name, "")) for part in ("cpu", "network"))
+        if cores is None or traffic is None:
+            return Activity(Use.UNKNOWN, f"Prometheus has no rates of {pod.name}")
         if cores > MOST_CORES or traffic > MOST_BYTES:
-            return Activity(Use.BUSY, f"{pod.name}: {cores:.2f} cores, {traffic:,.0f} bytes a second in two minutes")
+            return Activity(Use.BUSY, f"{pod.name}: {cores:.4f} cores, {traffic:,.0f} bytes a second in two minutes")
     return Activity(Use.IDLE)

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from ebbtide.lab.ledger.bill.bill import Bill
 from ebbtide.lab.ledger.bill.lines import Charge, Part
 from ebbtide.lab.ledger.bill.owners import Owner
+from ebbtide.lab.ledger.bill.rates import OUTSIDE, nodes_of
+from ebbtide.lab.ledger.bill.split import sum_of_known
 from ebbtide.lab.ledger.month import NO_POD, OTHER_PODS, UNKNOWN_REQUESTS, CostShare
 from ebbtide.text.counts import number_of
 from ebbtide.text.sheet import DOLLARS, Cell, Sheet, left, right
@@ -43,7 +45,7 @@ class Compared:
 
 def split_sheets(bill: Bill, shares: Sequence[CostShare] = ()) -> Mapping[str, Sheet]:
     """Return our shares beside AWS', and AWS' workloads that we do not know; empty if the bill has no such rows."""
-    if not bill.pods:
+    if not bill.split_pods:
         return {}
     ours, lines = _ours(shares)
     pairs, others = _paired(ours, bill)
@@ -92,10 +94,12 @@ def split_notes(bill: Bill) -> Iterator[str]:
             "AWS' split of nodes is left out: neither the stack file nor a row names the cluster "
             "(for example context: arn:aws:eks:eu-west-1:111122223333:cluster/prod)."
         )
-    if bill.pods:
+    if bill.unsplit_pods:
+        yield "AWS' split of nodes is left out: the export lacks the column split_line_item_split_cost."
+    if bill.split_pods:
         yield "AWS' split covers the hours of the ledger's month. It divides the nodes' lines and adds nothing to them."
         yield "By prices and by shares offset each other on spot: ours has typical prices, AWS' public ones on demand."
-    if any(not pod.workload for pod in bill.pods):
+    if any(not pod.workload for pod in bill.split_pods):
         yield "Pods without a workload: activate the cost allocation tags aws:eks:deployment and aws:eks:workload-name."
 
 
@@ -117,19 +121,19 @@ def _paired(ours: Mapping[Owner, float], bill: Bill) -> tuple[Sequence[Compared]
     """Return our workloads with AWS' dollars, and AWS' workloads that are none of ours.
 
     A ledger of an earlier release has no namespaces: its workloads are found by name. A namespace in which AWS names no
-    workload is one line.
+    workload is one line; beside named ones, pods without a workload are a line of AWS' other pods.
     """
-    unnamed = {pod.namespace for pod in bill.pods if not pod.workload}
+    unnamed = {pod.namespace for pod in bill.split_pods} - {pod.namespace for pod in bill.split_pods if pod.workload}
     by_name = {owner.workload: owner for owner in ours if not owner.namespace}
     own_usd: defaultdict[Owner, float] = defaultdict(float)
     for owner, usd in ours.items():
         own_usd[Owner(owner.namespace) if owner.namespace in unnamed else owner] += usd
-    aws: dict[Owner, tuple[float, float]] = {}
-    for pod in bill.pods:
+    aws: dict[Owner, tuple[float, float | None]] = {}
+    for pod in bill.split_pods:
         owner = Owner(pod.namespace, "" if pod.namespace in unnamed else pod.workload)
         owner = owner if owner in own_usd else by_name.get(pod.workload, owner)
         usd, listed = aws.get(owner, (0.0, 0.0))
-        aws[owner] = usd + pod.dollars.usd, listed + pod.dollars.listed_usd
+        aws[owner] = usd + pod.dollars.usd, sum_of_known((listed, pod.dollars.listed_usd))
     pairs = [
         Compared(
             name=_name(owner),
@@ -140,7 +144,7 @@ def _paired(ours: Mapping[Owner, float], bill: Bill) -> tuple[Sequence[Compared]
         for owner, usd in own_usd.items()
     ]
     others = [
-        Compared(name=_name(owner), aws_usd=usd, listed_usd=listed)
+        Compared(name=_name(owner, alone=owner.namespace in unnamed), aws_usd=usd, listed_usd=listed)
         for owner, (usd, listed) in aws.items()
         if owner not in own_usd and usd
     ]
@@ -153,26 +157,20 @@ def _remaining(lines: Mapping[str, float], others: Sequence[Compared], bill: Bil
         name=OTHER_PODS,
         own_usd=lines.get(OTHER_PODS),
         aws_usd=_sum(row.aws_usd for row in others),
-        listed_usd=_sum(row.listed_usd for row in others),
+        listed_usd=sum_of_known(row.listed_usd for row in others),
     )
-    unused = sum(pod.dollars.unused_usd for pod in bill.pods)
-    listed = sum(pod.dollars.unused_listed_usd for pod in bill.pods)
+    unused = sum(pod.dollars.unused_usd for pod in bill.split_pods)
+    listed = sum_of_known(pod.dollars.unused_listed_usd for pod in bill.split_pods)
     yield Compared(name=NO_POD, own_usd=lines.get(""), aws_usd=unused, listed_usd=listed)
     if UNKNOWN_REQUESTS in lines:
         yield Compared(name=UNKNOWN_REQUESTS, own_usd=lines[UNKNOWN_REQUESTS])
     if fargate := sum(pod.dollars.fargate_usd for pod in bill.pods):
         yield Compared(name="pods on Fargate", aws_usd=fargate)
-    left_over = _nodes_usd(bill) - unused - sum(pod.dollars.usd for pod in bill.pods)
-    if abs(left_over) >= _CENT:
-        yield Compared(name="nodes' hours that AWS did not split", aws_usd=left_over)
-
-
-def _nodes_usd(bill: Bill) -> float:
-    return sum(
-        amounts.effective
-        for key, amounts in bill.lines.items()
-        if key.part is Part.NODES and key.charge is Charge.USAGE and not key.outside
-    )
+    outside = sum(amounts.effective for key, amounts in nodes_of(bill).items() if key.outside)
+    left_over = bill.nodes_usd - outside - unused - sum(pod.dollars.usd for pod in bill.split_pods)
+    for name, usd in (("nodes' hours that AWS did not split", left_over), (OUTSIDE, outside)):
+        if abs(usd) >= _CENT:
+            yield Compared(name=name, aws_usd=usd)
 
 
 def _shortened(rows: Sequence[Compared]) -> Sequence[Compared]:
@@ -187,13 +185,15 @@ def _shortened(rows: Sequence[Compared]) -> Sequence[Compared]:
             name=number_of(len(rest), "more workload"),
             own_usd=_sum(row.own_usd for row in rest),
             aws_usd=_sum(row.aws_usd for row in rest),
-            listed_usd=_sum(row.listed_usd for row in rest),
+            listed_usd=sum_of_known(row.listed_usd for row in rest if row.aws_usd is not None),
         ),
     ]
 
 
-def _name(owner: Owner) -> str:
-    return "/".join(filter(None, owner)) or _NO_NAME
+def _name(owner: Owner, *, alone: bool = True) -> str:
+    """Return the owner's name. `alone`: no workload of its namespace has a name."""
+    name = "/".join(filter(None, owner)) or _NO_NAME
+    return name if alone or owner.workload or not owner.namespace else f"{name}, {_NO_NAME}"
 
 
 def _sum(values: Iterable[float | None]) -> float | None:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
+from itertools import pairwise
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -9,13 +11,12 @@ from rich.console import Group, RenderableType
 from ebbtide.lab.ledger.allocation import placed_sheets, split_notes, split_sheets
 from ebbtide.lab.ledger.bill.bill import Bill
 from ebbtide.lab.ledger.bill.difference import reductions_of
-from ebbtide.lab.ledger.bill.lines import Part
 from ebbtide.lab.ledger.month import plain
 from ebbtide.lab.ledger.sheets import bill_notes, bill_sheet, billed_text
 from ebbtide.lab.report.pages.page import Tile
 from ebbtide.lab.report.pages.template import rendered
 from ebbtide.settings.model import StackSettings
-from ebbtide.text.counts import percent
+from ebbtide.text.counts import count, percent
 from ebbtide.text.money import cents
 from ebbtide.text.sheet import CENTS, Sheet, left, right
 from ebbtide.text.terminal import sheet_table
@@ -31,12 +32,27 @@ class BillAlone:
 
     @property
     def headline(self) -> str:
-        text = billed_text(_nodes_usd(self.bill), self.bill.amortised_usd)
+        text = billed_text(self.bill.nodes_usd, self.bill.amortised_usd)
         return f"{self.settings.customer}, {self.bill.month.name}: {text}"
 
     @property
     def missing(self) -> str:
         return f"Not shown: {', '.join(_MISSING)}. They need the month's recording in Prometheus: {self.why}"
+
+    @property
+    def without_rows(self) -> str:
+        """Return which hours and days have no row of a node, since a file may be missing; "" if all have one."""
+        period, found = self.bill.month.billed, self.bill.node_hours
+        hours = sum(found.values())
+        if hours >= period.hours:
+            return ""
+        days = ((period.begin + timedelta(days=day)).date() for day in range(round(period.hours / 24)))
+        empty = [day for day in days if day not in found]
+        stretches = ", ".join(_stretches(empty))
+        return (
+            f"Rows of nodes exist for {count(hours)} of the {count(period.hours)} hours of {period.name} in UTC"
+            f"{f', and for none of {stretches}' if stretches else ''}: no node ran, or rows are missing."
+        )
 
     @property
     def sheets(self) -> Mapping[str, Sheet]:
@@ -50,7 +66,8 @@ class BillAlone:
     def as_text(self) -> RenderableType:
         tables = (part for sheet in self.sheets.values() for part in ("", sheet_table(sheet)))
         notes = [f"- bill: {sentence}" for sentence in self.notes]
-        return Group(f"{self.headline}.", self.missing, *tables, "", "Assumed:", *notes)
+        lines = filter(None, (f"{self.headline}.", self.without_rows, self.missing))
+        return Group(*lines, *tables, "", "Assumed:", *notes)
 
     def as_page(self) -> str:
         month = self.bill.month
@@ -58,7 +75,7 @@ class BillAlone:
             "ledger.html.j2",
             title=f"Ebbtide bill: {self.settings.customer}, {month.name}",
             verdict=self.headline,
-            lead=self.missing,
+            lead=" ".join(filter(None, (self.without_rows, self.missing))),
             tiles=[*self._tiles()],
             figure=None,
             sheets=self.sheets,
@@ -76,18 +93,20 @@ class BillAlone:
         }
 
     def _tiles(self) -> Iterator[Tile]:
-        yield Tile(
-            cents(_nodes_usd(self.bill)), "nodes on AWS' bill", f"{cents(self.bill.amortised_usd)} for all lines"
-        )
+        yield Tile(cents(self.bill.nodes_usd), "nodes on AWS' bill", f"{cents(self.bill.amortised_usd)} for all lines")
         if self.bill.coverage is not None:
             yield Tile(percent(self.bill.coverage), "covered", "by commitments: nodes at public prices, spot excluded")
 
 
+def _stretches(days: Sequence[date]) -> Iterator[str]:
+    """Yield runs of days, such as `2026-10-07 to 2026-10-31`."""
+    begins = [day for place, day in enumerate(days) if not place or days[place - 1] != day - timedelta(days=1)]
+    for first, after in pairwise((*begins, date.max)):
+        last = max(day for day in days if first <= day < after)
+        yield f"{first}" if first == last else f"{first} to {last}"
+
+
 _LISTED = "public on-demand prices"
-
-
-def _nodes_usd(bill: Bill) -> float:
-    return bill.parts.get(Part.NODES, 0.0)
 
 
 def _nodes(bill: Bill) -> Sheet:

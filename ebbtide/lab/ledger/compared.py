@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ebbtide.lab.ledger.fleets import unknown
-from ebbtide.lab.ledger.month import NOISE, Alternative, Ledger
+from ebbtide.lab.ledger.month import NOISE, Alternative, FleetUsd, Ledger
 from ebbtide.lab.ledger.replayed import ReplayedUsd
 from ebbtide.text.money import dollar_range
 
@@ -48,14 +48,14 @@ class Comparison:
         noise = f"with {NOISE:.0%} of the month and {_OF_DIFFERENCE:.0%} of the difference for errors of the model"
         if missed > NOISE * paid:
             noise += f", at least the {dollar_range(missed, missed)} by which it misses the month itself"
-        on_spot = [
-            usd for one, other in pairs for usd in (other.spot_low - one.spot_low, other.spot_high - one.spot_high)
-        ]
         return Alternative(
             name=name,
             low_usd=ledger.low_usd + low,
             high_usd=ledger.high_usd + high,
-            spot_usd=(min(on_spot), max(on_spot)),
+            variants=tuple(
+                FleetUsd(now.listed - then.listed, now.spot_low - then.spot_low, now.spot_high - then.spot_high)
+                for then, now in pairs
+            ),
             assumptions=(
                 "each pool's recorded wanted workers, replayed on the simulated cluster in recorded hours",
                 "awake services have the replicas of the stack file; jobs and Ray clusters are not included",

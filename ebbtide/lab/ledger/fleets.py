@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from ebbtide.lab.ledger.lives import NodeType
 from ebbtide.lab.ledger.mix import NONE, Mix, kind_of, kinds_that_ran, mix_text, node_of_kind, price_of
-from ebbtide.lab.ledger.month import ON_DEMAND, SPOT, Alternative, Month
+from ebbtide.lab.ledger.month import ON_DEMAND, SPOT, Alternative, FleetUsd, Month
 from ebbtide.lab.ledger.rates import Rates, plan_share
 from ebbtide.lab.ledger.replayed import nodes_for
 from ebbtide.lab.simulator.strategies.constant import fleet_groups
@@ -181,7 +181,7 @@ def constant(
         name=name,
         low_usd=low,
         high_usd=high,
-        spot_usd=_hull([fleet.spot_usd() for fleet in priced]),
+        variants=tuple(variant for fleet in priced for variant in fleet.variants(assumed)),
         assumptions=(
             *assumptions,
             f"nodes: {', or '.join(dict.fromkeys(texts))}",
@@ -215,10 +215,12 @@ class _Fleet:
             high += each.count * max(listed + spot_high for listed, _, spot_high in prices)
         return low, high
 
-    def spot_usd(self) -> tuple[float, float]:
-        """Return the part of spot nodes in these bounds."""
+    def variants(self, plan: PricingAssumption) -> Iterator[FleetUsd]:
+        """Yield the cheapest and the most expensive fleet: they differ in nodes that may have several types."""
         on_spot = [each for each in self.nodes if any(kind.capacity_type == SPOT for kind in each.types)]
-        return replace(self, nodes=on_spot).usd(PricingAssumption.ON_DEMAND)
+        spot = replace(self, nodes=on_spot).usd(PricingAssumption.ON_DEMAND)
+        for usd, of_spot in zip(self.usd(plan), spot, strict=True):
+            yield FleetUsd(usd - of_spot, *spot)
 
     def _price(self, group: str, kind: NodeType, plan: PricingAssumption) -> tuple[float, float, float]:
         """Return the dollars of a node that runs all month: on demand, and the bounds on spot."""

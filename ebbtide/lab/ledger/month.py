@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from pydantic import TypeAdapter, computed_field
 
@@ -129,12 +129,20 @@ class Gap:
     model_usd: float | None = None  # a model's figure between the bounds; None in months of a former release
 
 
+class FleetUsd(NamedTuple):
+    """Dollars of a fleet, or of a difference of two, which may be negative."""
+
+    on_demand: float
+    at_low_spot: float  # of spot nodes, at the lowest price
+    at_high_spot: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
     """Dollars of the same month with another fleet, from `low_usd` to `high_usd`; None: not enough data, see `why`.
 
     `paired`: it differs from the month only in recorded hours; in gaps it costs at least as much as the month.
-    `spot_usd`: the part of the bounds that spot nodes cost; of a paired one, the part of the difference.
+    `variants`: the fleets that it may have, without errors of the model; of a paired one, differences to the month.
     """
 
     name: str
@@ -143,7 +151,7 @@ class Alternative:
     assumptions: tuple[str, ...]
     why: str = ""
     paired: bool = False
-    spot_usd: tuple[float, float] = (0.0, 0.0)
+    variants: tuple[FleetUsd, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ A chain of checksums does not know how many entries it had: git does, so a file 
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from itertools import takewhile
@@ -16,12 +16,14 @@ from typing import Any, TypeAlias
 
 from pydantic import TypeAdapter
 
+from ebbtide.lab.ledger.bill.bill import nodes_usd_of
 from ebbtide.lab.ledger.bill.difference import Difference
-from ebbtide.lab.ledger.bill.lines import Part
 from ebbtide.lab.ledger.month import Ledger, LedgerError
 from ebbtide.settings.load import STACKS
+from ebbtide.text.counts import number_of
 from ebbtide.text.files import MOST_OF_A_DOCUMENT, read_file, write_file
-from ebbtide.text.git import NoSuchRef, in_repository, is_shallow, run_git
+from ebbtide.text.git import NoSuchRef, first_line, in_repository, is_shallow, run_git
+from ebbtide.text.one_line import collapsed
 
 SCHEMA = 1
 FOLDER = "ledger"
@@ -75,20 +77,47 @@ def refuse_cut(path: Path, root: Path) -> str:
     try:
         if not in_repository(root):
             raise NoSuchRef("this is no git repository")
-        commits = run_git(root, "log", "--format=%h", "--", name).stdout.split()
+        commits = _answer(root, "log", "--format=%h", "--", name).split()
+        versions, unread = _versions(root, name, commits)
         shallow = is_shallow(root)
     except NoSuchRef as error:
         return f"Not compared with earlier commits of the month's file: {error}."
     now = _checksums(path.read_text(encoding="utf-8", errors="replace") if path.is_file() else "")
-    versions = [(_checksums(run_git(root, "show", f"{commit}:./{name}").stdout), commit) for commit in commits]
-    if missing := [(then, commit) for then, commit in versions if now[: len(then)] != then]:
+    if missing := [(then, commit) for commit, then in versions.items() if now[: len(then)] != then]:
         then, commit = max(missing, key=lambda version: len(version[0]))
         kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(now, then, strict=False)))
         raise LedgerError(
             f"{path}: wanted the entries of commit {commit} ({len(then)}), found {kept} of them: "
             f"git checkout {commit} -- {name}"
         )
+    if unread:
+        return (
+            f"Not compared with {number_of(len(unread), 'commit')} of the month's file: {next(iter(unread.values()))}."
+        )
+    if not commits and path.is_file():
+        return "Not compared with earlier commits of the month's file: no commit has it."
     return "Compared with few commits of the month's file: the clone is shallow." if shallow else ""
+
+
+def _versions(root: Path, name: str, commits: Sequence[str]) -> tuple[Mapping[str, list[str]], Mapping[str, str]]:
+    """Return the checksums in each commit that has the file, and the commits that git cannot read, with the reason."""
+    versions: dict[str, list[str]] = {}
+    unread: dict[str, str] = {}
+    for commit in commits:
+        try:
+            if _answer(root, "ls-tree", "--name-only", commit, "--", name):  # a commit may also delete the file
+                versions[commit] = _checksums(_answer(root, "show", f"{commit}:./{name}"))
+        except NoSuchRef as error:
+            unread[commit] = str(error)
+    return versions, unread
+
+
+def _answer(root: Path, *arguments: str) -> str:
+    """Return what git prints. Raises `NoSuchRef` if git fails: a partial clone lacks files, a damaged one objects."""
+    done = run_git(root, *arguments)
+    if done.returncode:
+        raise NoSuchRef(collapsed(f"git {arguments[0]} failed: {first_line(done.stderr)}"))
+    return done.stdout
 
 
 def _checksums(text: str) -> list[str]:
@@ -108,7 +137,7 @@ def committed(path: Path) -> tuple[Ledger, Difference | None]:
     if bill is None:
         return ledger, None
     parts: Mapping[str, float] = bill["parts"]
-    sums = {"nodes_usd": parts.get(Part.NODES, 0.0), "all_usd": sum(parts.values())}
+    sums = {"nodes_usd": nodes_usd_of(parts), "all_usd": sum(parts.values())}
     return ledger, _DIFFERENCE.validate_python({**sums, **last["difference"]})
 
 
@@ -122,6 +151,9 @@ def add_entry(path: Path, document: Mapping[str, Any], written: datetime) -> boo
     content = {name: document.get(name, last.get(name)) for name in ("ledger", "bill", "difference")}
     if last and _LEDGER.validate_python(last["ledger"]) == _LEDGER.validate_python(content["ledger"]):
         content["ledger"] = last["ledger"]  # as it was written: a newer release may add fields
+    for name in ("bill", "difference"):
+        if _repeats(content[name], last.get(name)):
+            content[name] = last[name]
     if content.items() <= last.items():
         return False
     entry: Entry = {"written": written.isoformat(timespec="seconds"), "previous": last.get("checksum", ""), **content}
@@ -129,6 +161,11 @@ def add_entry(path: Path, document: Mapping[str, Any], written: datetime) -> boo
     file = {"schema": SCHEMA, "stack": path.parent.name, "month": path.stem, "entries": entries}
     write_file(path, json.dumps(file, indent=2, ensure_ascii=False) + "\n")
     return True
+
+
+def _repeats(document: Entry | None, last: Entry | None) -> bool:
+    """Return True if a document has each value of the last one: a newer release may add fields."""
+    return bool(document and last) and all(document.get(name) == value for name, value in last.items())
 
 
 def _checksum(entry: Entry) -> str:

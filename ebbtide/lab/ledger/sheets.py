@@ -9,6 +9,7 @@ from ebbtide.lab.ledger.allocation import placed_sheets, split_notes, split_shee
 from ebbtide.lab.ledger.bill.bill import Bill, LeftOut
 from ebbtide.lab.ledger.bill.difference import Difference
 from ebbtide.lab.ledger.bill.lines import Part
+from ebbtide.lab.ledger.bill.rates import LEAST_BILLED, billed_percent
 from ebbtide.lab.ledger.month import BEFORE, LIST_PRICES, SPOT, Gap, LabelShare, Ledger, NodeHours
 from ebbtide.text.counts import DASH, count, number_of, percent
 from ebbtide.text.durations import HOUR_S
@@ -81,6 +82,8 @@ def headline(view: LedgerView) -> str:
         text = f"nodes cost {span(ledger.low_usd, ledger.high_usd)} {basis(ledger)}"
     else:
         text = billed_text(difference.nodes_usd, difference.all_usd)
+        if difference.billed_share is not None and difference.billed_share < LEAST_BILLED:
+            text += f", but only {billed_percent(difference.billed_share)} of the recorded node-hours"
     return f"{ledger.customer}, {ledger.month.name}: {text}"
 
 
@@ -236,7 +239,7 @@ def bill_sheet(bill: Bill) -> Sheet:
         "all lines, amortised": bill.amortised_usd,
         **{f"apart: {charge.lower()}": usd for charge, usd in bill.apart.items()},
         **{f"without a customer's tag: {charge.lower()}": usd for charge, usd in bill.shared_usd.items()},
-        **({"other clusters of this customer": bill.elsewhere_usd} if bill.elsewhere_usd else {}),
+        **({"this customer's other regions, clusters or accounts": bill.elsewhere_usd} if bill.elsewhere_usd else {}),
         **({"rows of this customer without a region": bill.unplaced_usd} if bill.unplaced_usd else {}),
         **{f"{number_of(rows.rows, 'row')} {what}": _amount(rows) for what, rows in bill.left_out.items()},
     }

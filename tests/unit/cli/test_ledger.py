@@ -15,7 +15,7 @@ from ebbtide.cli.__main__ import app
 from ebbtide.lab.ledger.month import Month, plain
 from ebbtide.lab.ledger.month_file import add_entry, month_path
 from ebbtide.lab.ledger.reading import RecordedMonth
-from tests.builders.cur import ACCOUNT, COLUMNS, SECRETS, apart, known_month, write_csv
+from tests.builders.cur import ACCOUNT, COLUMNS, SECRETS, apart, hours, known_month, node, write_csv
 from tests.builders.monitoring.month import KnownMonth, stack
 from tests.unit.lab.ledger.test_bill_documents import LEDGER
 
@@ -95,8 +95,10 @@ def test_a_bill_without_prometheus_is_shown_with_what_is_missing(source: list[st
 
     assert done.exit_code == 0, done.output
     assert done.output.startswith(
-        "acme, 2026-09: AWS' bill has $34.80 for nodes, $40.02 for all lines.\nNot shown: nodes by group and day, "
+        "acme, 2026-09: AWS' bill has $34.80 for nodes, $40.02 for all lines.\nRows of nodes exist for 24 "
     )
+    missing = "24 of the 720 hours of 2026-09 in UTC, and for none of 2026-09-01, 2026-09-03 to 2026-09-30: no node ran"
+    assert "Not shown: nodes by group and day, " in done.output
     document, page = json.loads(Path("bill.json").read_text()), Path("bill.html").read_text()
     assert why in document["missing"]["why"]
     assert sum(document["bill"]["parts"].values()) == pytest.approx(40.02)
@@ -112,6 +114,21 @@ def test_a_bill_without_prometheus_is_shown_with_what_is_missing(source: list[st
         assert "Commitments cover 50" in text
         assert not [secret for secret in SECRETS if secret in text]
         assert why in " ".join(text.split())
+        assert missing in " ".join(text.split())
+
+
+def test_a_bill_alone_with_nodes_in_each_hour_lacks_no_day() -> None:
+    """Without tax, credits and plans: nodes only."""
+    first = datetime(2026, 9, 1, tzinfo=UTC)
+    write_csv(Path("september.csv"), (node(hour, 0.8) for hour in hours(first, 720)))
+    whole = ledger(*SEPTEMBER, *NOWHERE)
+    write_csv(Path("september.csv"), (node(hour, 0.8) for hour in hours(first, 719)))
+    less = ledger(*SEPTEMBER, *NOWHERE)
+
+    assert "Rows of nodes exist" not in whole.output
+    assert "Rows of nodes exist for 719 of the 720 hours of 2026-09 in UTC: no node ran" in " ".join(
+        less.output.split()
+    )
 
 
 @pytest.mark.usefixtures("september")
@@ -210,6 +227,32 @@ def test_a_file_that_lacks_an_entry_of_a_commit_is_refused_also_if_the_cut_was_c
         assert re.fullmatch(
             rf"{MONTH}: wanted the entries of commit \w+ \(2\), found {kept} of them: git checkout \w+ -- {MONTH}", line
         )
+
+
+@pytest.mark.process
+def test_commits_that_git_cannot_read_and_files_without_a_commit_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A partial clone has the names of earlier versions, and not their content."""
+    git("init")
+    unborn = ledger("acme", "--month", "2026-10")
+    git("commit", "--allow-empty", "-m", "empty")
+    never = ledger("acme", "--month", "2026-10")
+    git("add", "Pulumi.yaml", "stacks")
+    git("commit", "-m", "one entry")
+    ledger("acme", "--month", "2026-10", "--bill", "cur.csv.gz", "--write")
+    git("commit", "-a", "-m", "two entries")
+    git("config", "uploadpack.allowFilter", "true")
+    git("clone", "--filter=blob:none", tmp_path.as_uri(), "partial")
+    monkeypatch.chdir("partial")
+    partial = ledger("acme", "--month", "2026-10")
+
+    for done, why in (
+        (unborn, "earlier commits of the month's file: git log failed: "),
+        (never, "earlier commits of the month's file: no commit has it."),
+        (partial, "1 commit of the month's file: git show failed: "),  # the checkout has the newest one
+    ):
+        assert f"Not compared with {why}" in " ".join(done.output.split())
 
 
 def test_without_a_repository_the_page_says_that_nothing_was_compared() -> None:

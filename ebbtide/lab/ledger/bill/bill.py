@@ -1,7 +1,8 @@
 """The bill of one stack and month as plain data: sums of rows, without identifiers of the report."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
 from typing import Annotated
 
 from pydantic import Field
@@ -54,7 +55,7 @@ class Bill:
     unplaced_usd: float  # of this customer, in no region, while another of its clusters is in the account
     left_out: Mapping[str, LeftOut]  # by the reason, such as "of unknown type Prize"
     equal_rows: int  # copies of rows, which count once
-    has_discounts: bool  # net costs, or rows of discounts, of any customer
+    has_discounts: bool  # net costs or rows of discounts of any customer, or nodes below their public price
     committed_usd: float  # of all Savings Plans in the report
     utilisation: float | None  # used share of these commitments
     unused_reservation_usd: float
@@ -63,7 +64,24 @@ class Bill:
     accounts: int  # with rows of this stack
     pods: tuple[PodShare, ...] = ()  # AWS' split cost allocation; a part of the nodes' lines
     unplaced_pods: bool = False  # rows of pods exist, but the stack's cluster has no name to find its own by
+    unsplit_pods: bool = False  # rows of pods exist, but the report lacks the columns of their cost
+    node_hours: Mapping[date, int] = field(default_factory=dict[date, int])
+    """Hours with a row of a node, by day in UTC; days without any are missing."""
+
+    @property
+    def nodes_usd(self) -> float:
+        return nodes_usd_of(self.parts)
+
+    @property
+    def split_pods(self) -> Sequence[PodShare]:
+        """Return the pods among which AWS split the cost of nodes: those on Fargate have none."""
+        return [pod for pod in self.pods if pod.dollars.on_nodes]
 
     @property
     def amortised_usd(self) -> float:
         return sum(self.parts.values())
+
+
+def nodes_usd_of(parts: Mapping[Part, float]) -> float:
+    """Return the dollars of nodes among a bill's parts: effective, without the charges that are listed apart."""
+    return parts.get(Part.NODES, 0.0)

@@ -1,8 +1,8 @@
 """Line items that the given files have more than once: copies of a file, or two deliveries of the same days. Pure.
 
 AWS makes `identity_line_item_id` unique in a partition, in CUR 2.0 a billing period. The next delivery may give a
-charge another id and another cost. So equal rows with one id are one row; one id with two costs in two files, and more
-than one hour of a resource in an hour, prove two deliveries.
+charge another id and other costs. So equal rows with one id are one row; one id with other amounts in two files,
+and more than one hour of a resource in an hour, prove two deliveries.
 Source: AWS Data Exports User Guide, "Identity columns" and "Understanding export delivery".
 """
 
@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum, auto
+from operator import attrgetter
 
 from ebbtide.lab.ledger.bill.lines import lasts_an_hour
-from ebbtide.lab.ledger.bill.report import LineItem
+from ebbtide.lab.ledger.bill.report import A_NUMBER, LineItem
 from ebbtide.text.counts import first_names, number_of
 
 _NO_ID = {"", "null", "none", "nan", "\\n"}
@@ -75,7 +76,7 @@ def _zeros(number: int) -> "array[int]":
 class Sighting(Enum):
     NEW = auto()
     EQUAL = auto()  # another copy of the row
-    CHANGED = auto()  # the same line item with another cost, in another file
+    CHANGED = auto()  # the same line item with other amounts, in another file
 
 
 @dataclass(slots=True)
@@ -86,13 +87,13 @@ class Deliveries:
     _hours: PackedTable = field(default_factory=PackedTable)
     equal: int = 0
 
-    def sighting(self, row: LineItem, labels: Sequence[str], file: int) -> tuple[Sighting, int]:
+    def sighting(self, row: LineItem, file: int, labels: Sequence[str] = ()) -> tuple[Sighting, int]:
         """Return what is known of the row, and the file that had it first. `labels`: the tags that Ebbtide reads."""
         number = row.identity_line_item_id
         if number.lower() in _NO_ID:
             return Sighting.NEW, file
         item = hash((number, *_charged(row), row.line_item_line_item_type, row.line_item_operation))
-        version = hash((repr(row.line_item_unblended_cost), *labels)) << _FILE_BITS & 0xFFFF_FFFF_FFFF_FFFF
+        version = hash((_amounts(row), *labels)) << _FILE_BITS & 0xFFFF_FFFF_FFFF_FFFF
         slot = self._rows.slot(item)
         seen = self._rows.value(slot)
         if not seen:
@@ -117,6 +118,10 @@ class Deliveries:
         return first - 1 if total > max(length, _HOUR_MS) + _MINUTE_MS else None
 
 
+_amounts = attrgetter(*(name for name, info in LineItem.model_fields.items() if info.description == A_NUMBER))
+"""All amounts of a row: a later delivery may change only the effective cost, or the hours."""
+
+
 def _charged(row: LineItem) -> tuple[object, ...]:
     interval = row.line_item_usage_start_date.timestamp(), row.line_item_usage_end_date.timestamp()
     return *interval, row.line_item_resource_id, row.line_item_usage_type
@@ -139,7 +144,7 @@ class Repeated:
         """Return one message; "" without such rows."""
         faults = {
             "more than one hour of a resource in one hour": self.overfull,
-            "other costs or tags under the same line item id": self.changed,
+            "other amounts or tags under the same line item id": self.changed,
         }
         found = [f"{fault} ({number_of(rows, 'row')})" for fault, rows in faults.items() if rows]
         files = first_names([*dict.fromkeys(names[file] for file in sorted(self.files))])

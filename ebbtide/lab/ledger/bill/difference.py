@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ebbtide.lab.ledger.bill.bill import Bill, BillKey
 from ebbtide.lab.ledger.bill.lines import BilledAmounts, Pricing
-from ebbtide.lab.ledger.bill.rates import nodes_of, rates_of_bill, recorded_kinds
+from ebbtide.lab.ledger.bill.rates import OUTSIDE, nodes_of, rates_of_bill, recorded_kinds
 from ebbtide.lab.ledger.month import SPOT, Ledger
 
 _CENT = 0.005
@@ -33,6 +33,7 @@ class Difference:
     all_usd: float  # of all lines, amortised
     saved: Mapping[str, tuple[float, float] | None] = field(default_factory=dict[str, tuple[float, float] | None])
     assumptions: tuple[str, ...] = ()  # of `saved`
+    billed_share: float | None = None  # of the recorded node-hours; None in files of former releases
 
 
 def reductions_of(bill: Bill) -> Mapping[str, float]:
@@ -46,8 +47,7 @@ def reductions_of(bill: Bill) -> Mapping[str, float]:
 
 def difference_of(ledger: Ledger, bill: Bill) -> Difference:
     nodes = nodes_of(bill)
-    total = sum(amounts.effective for amounts in nodes.values())
-    beyond = total - ledger.recorded_usd - ledger.boot_usd
+    beyond = bill.nodes_usd - ledger.recorded_usd - ledger.boot_usd
     sums: defaultdict[str, float] = defaultdict(float)
     for name, usd in _causes(recorded_kinds(ledger), ledger, nodes):
         sums[name] += usd
@@ -58,10 +58,11 @@ def difference_of(ledger: Ledger, bill: Bill) -> Difference:
         low_usd=beyond + gap_usd[0],
         high_usd=beyond + gap_usd[1],
         causes={name: usd for name, usd in causes.items() if max(map(abs, usd)) >= _CENT},
-        nodes_usd=total,
+        nodes_usd=bill.nodes_usd,
         all_usd=bill.amortised_usd,
         saved={entry.name: rates.saved(ledger, entry) for entry in ledger.alternatives if not rates.missing},
         assumptions=tuple(rates.assumptions()),
+        billed_share=rates.billed_share,
     )
 
 
@@ -79,7 +80,7 @@ def _causes(
         kind = key.instance_type, key.capacity_type
         hours, usd = recorded.get(kind, (0.0, 0.0))
         if key.outside:
-            yield "hours of the billing month outside the ledger's", amounts.effective
+            yield OUTSIDE, amounts.effective
             continue
         if not hours:
             yield "instance types that were not recorded", amounts.effective

@@ -17,6 +17,7 @@ _AWS, _TIME = "AWS", "%Y-%m-%dT%H:%M:%SZ"
 _SERVICES = {
     Part.NODES: ("Compute", "Virtual Machines", "Amazon Elastic Compute Cloud"),
     Part.CLUSTER: ("Compute", "Containers", "Amazon Elastic Kubernetes Service"),
+    Part.FARGATE: ("Compute", "Containers", "Amazon Elastic Kubernetes Service"),
     Part.VOLUMES: ("Storage", "Block Storage", "Amazon Elastic Block Store"),
     Part.NAT: ("Networking", "Network Infrastructure", "Amazon Virtual Private Cloud"),
     Part.BALANCERS: ("Networking", "Application Networking", "Elastic Load Balancing"),

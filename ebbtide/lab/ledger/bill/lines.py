@@ -20,6 +20,7 @@ class Part(StrEnum):
 
     NODES = "nodes"
     CLUSTER = "cluster fee"
+    FARGATE = "pods on Fargate"
     VOLUMES = "volumes"
     NAT = "NAT gateways"
     BALANCERS = "load balancers"
@@ -66,6 +67,8 @@ _USAGE = (  # in this order: traffic of a load balancer or gateway is traffic
     (re.compile(r"(?:^|-)(?:UnusedBox|UnusedDed)(?::|$)"), Part.UNUSED_CAPACITY),
     (re.compile(r"(?:^|-)EBS:"), Part.VOLUMES),
 )
+_FARGATE = re.compile(r"(?:^|-)Fargate-")
+"""Usage of EKS: Fargate of ECS has no pods."""
 _ONE_AT_A_TIME = re.compile(
     r"(?:^|-)(?:(?:BoxUsage|SpotUsage|DedicatedUsage)(?::|$)|AmazonEKS-Hours:perCluster$|LoadBalancerUsage$)"
 )
@@ -106,7 +109,8 @@ def part_of(row: LineItem) -> Part:
     for pattern, part in _USAGE:
         if pattern.search(row.line_item_usage_type):
             return part
-    return _PRODUCTS.get(row.line_item_product_code, Part.OTHER)
+    part = _PRODUCTS.get(row.line_item_product_code, Part.OTHER)
+    return Part.FARGATE if part is Part.CLUSTER and _FARGATE.search(row.line_item_usage_type) else part
 
 
 def instance_type_of(row: LineItem) -> str:

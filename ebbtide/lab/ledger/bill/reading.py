@@ -5,9 +5,10 @@ A bill's month is in UTC, so its first or last hours may lie outside the ledger'
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from ebbtide.lab.ledger.bill.bill import Bill, BillKey, LeftOut
@@ -28,7 +29,7 @@ from ebbtide.lab.ledger.bill.lines import (
 from ebbtide.lab.ledger.bill.owners import Owner, owner_of, owner_of_pod
 from ebbtide.lab.ledger.bill.place import Place, StackCluster, cluster_of, place_of
 from ebbtide.lab.ledger.bill.report import BadRow, Faults, LineItem, Uncharged, Where, read_rows
-from ebbtide.lab.ledger.bill.split import PodDollars, PodShare, is_split, split_dollars
+from ebbtide.lab.ledger.bill.split import SPLIT_COST, PodDollars, PodShare, is_split, split_dollars
 from ebbtide.lab.ledger.month import ON_DEMAND, SPOT, LedgerError, Month
 from ebbtide.settings.capacity.node_sets import with_node_sets
 from ebbtide.settings.model import StackSettings
@@ -47,6 +48,7 @@ class _Rows:
     left_out: dict[str, LeftOut] = field(default_factory=dict[str, LeftOut])
     faults: Faults = field(default_factory=Faults)
     repeated: Repeated = field(default_factory=Repeated)
+    node_hours: set[datetime] = field(default_factory=set[datetime])  # in UTC
 
     @property
     def has_cluster(self) -> bool:
@@ -59,6 +61,7 @@ class _Rows:
             self.left_out.setdefault(what, LeftOut(left_out.currency)).add(left_out)
         self.faults.include(other.faults)
         self.repeated.include(other.repeated)
+        self.node_hours |= other.node_hours
 
 
 def _together(places: Iterable[_Rows]) -> _Rows:
@@ -87,6 +90,7 @@ class _Reader:
     used_usd: float = 0.0
     unused_reservation_usd: float = 0.0
     shared_capacity_usd: float = 0.0
+    unsplit_pods: bool = False
     months: set[str] = field(default_factory=set[str])
     customers: bool = False
     has_net: bool = False
@@ -137,8 +141,11 @@ class _Reader:
         except Uncharged as fault:
             self.others.left_out.setdefault(fault.what, LeftOut(fault.currency)).add(LeftOut(fault.currency, 1))
             return
+        if not SPLIT_COST & row.model_fields_set:
+            self.unsplit_pods = True  # the report lists pods, and its export selects none of their costs
+            return
         share = split_dollars(row)
-        sighting, first = self.deliveries.sighting(row, (repr(share),), file)
+        sighting, first = self.deliveries.sighting(row, file)
         if sighting is Sighting.NEW:
             pod.add(share)
         elif sighting is Sighting.CHANGED:
@@ -157,7 +164,7 @@ class _Reader:
         self.has_discount |= any(charge in (Charge.DISCOUNT, Charge.ADJUSTMENT) for charge, _, _ in charges)
         if customer not in ("", self.customer) and not (fault or _is_of_all(row)):
             return
-        sighting, first = self.deliveries.sighting(row, (customer, group), file)
+        sighting, first = self.deliveries.sighting(row, file, (customer, group))
         if sighting is Sighting.EQUAL:
             return
         if sighting is Sighting.CHANGED:
@@ -201,6 +208,7 @@ class _Reader:
         for charge, pricing, amounts in charges:
             if is_node and charge is Charge.USAGE:
                 _check_node(row)
+                rows.node_hours.add(begin.replace(minute=0, second=0, microsecond=0))
             key = BillKey(
                 outside=not self._is_inside(row),
                 part=part,
@@ -231,11 +239,14 @@ class _Reader:
         dropped = Charge.DISCOUNT if self.has_net else None  # net costs include discounts
         lines = {key: amounts for key, amounts in stack.lines.items() if key.charge is not dropped}
         sums = dict.fromkeys((*Part, *Charge), 0.0)
-        listed = dict.fromkeys(Pricing, 0.0)
+        listed, contracted = dict.fromkeys(Pricing, 0.0), dict.fromkeys(Pricing, 0.0)
         for key, amounts in lines.items():
             sums[key.charge if key.charge in SEPARATE_CHARGES else key.part] += amounts.effective
             if (key.part, key.charge) == (Part.NODES, Charge.USAGE):
                 listed[key.pricing] += amounts.listed
+                contracted[key.pricing] += amounts.contracted
+        has_private_prices = contracted[Pricing.STANDARD] < listed[Pricing.STANDARD] - 0.005
+        has_split = any(dollars.on_nodes for pods in self.pods.values() for dollars in pods.values())
         coverable = listed[Pricing.COMMITTED] + listed[Pricing.STANDARD]
         return Bill(
             month=self.month,
@@ -247,7 +258,7 @@ class _Reader:
             unplaced_usd=_effective(unplaced.values(), dropped),
             left_out=foreign.left_out,
             equal_rows=self.deliveries.equal,
-            has_discounts=self.has_net or self.has_discount,
+            has_discounts=self.has_net or self.has_discount or has_private_prices,
             committed_usd=self.committed_usd,
             utilisation=self.used_usd / self.committed_usd if self.committed_usd else None,
             unused_reservation_usd=self.unused_reservation_usd,
@@ -258,7 +269,9 @@ class _Reader:
                 PodShare(namespace=owner.namespace, workload=owner.workload, dollars=dollars)
                 for owner, dollars in sorted(self._pods_of(cluster, own).items())
             ),
-            unplaced_pods=bool(self.pods) and not _name_of(cluster, own),
+            unplaced_pods=has_split and not _name_of(cluster, own),
+            unsplit_pods=self.unsplit_pods,
+            node_hours=dict(sorted(Counter(hour.date() for hour in stack.node_hours).items())),
         )
 
     def _pods_of(self, cluster: StackCluster, own: Iterable[Place]) -> Mapping[Owner, PodDollars]:

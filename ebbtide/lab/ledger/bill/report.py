@@ -28,10 +28,11 @@ def _utc(moment: datetime) -> datetime:
 
 
 Instant = Annotated[datetime, AfterValidator(_utc), Field(description="a time", examples=["2026-11-01T00:00:00Z"])]
+A_NUMBER = "a number"
 Number = Annotated[
     FiniteFloat | None,
     BeforeValidator(lambda text: text or None),
-    Field(description="a number", examples=["0.096"]),
+    Field(description=A_NUMBER, examples=["0.096"]),
 ]
 Pairs = Annotated[
     Json[dict[str, Any]],

@@ -7,11 +7,14 @@ Fargate have no node, so their rows are charges.
 Source: AWS Data Exports User Guide, "Split line item columns" and "Understanding split cost allocation data".
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ebbtide.lab.ledger.bill.report import LineItem
 
 _ON_A_NODE = "EKSPod-EC2"
+SPLIT_COST = frozenset({"split_line_item_net_split_cost", "split_line_item_split_cost"})
+"""Columns of which a report with split cost allocation has at least one."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -19,16 +22,21 @@ class PodDollars:
     """US dollars of a workload's pods: amortised, and net of discounts if the report has net costs."""
 
     usd: float = 0.0  # by the larger of request and use
-    listed_usd: float = 0.0  # the same share at public on-demand prices
+    listed_usd: float | None = 0.0  # the same share at public on-demand prices; None if the report lacks it
     unused_usd: float = 0.0  # share of what no pod requested or used
-    unused_listed_usd: float = 0.0
+    unused_listed_usd: float | None = 0.0
     fargate_usd: float = 0.0  # charges of pods that run on no node
+
+    @property
+    def on_nodes(self) -> bool:
+        """Return True for pods that have a part of a node's cost."""
+        return bool(self.usd or self.unused_usd)
 
     def add(self, other: "PodDollars") -> None:
         self.usd += other.usd
-        self.listed_usd += other.listed_usd
+        self.listed_usd = sum_of_known((self.listed_usd, other.listed_usd))
         self.unused_usd += other.unused_usd
-        self.unused_listed_usd += other.unused_listed_usd
+        self.unused_listed_usd = sum_of_known((self.unused_listed_usd, other.unused_listed_usd))
         self.fargate_usd += other.fargate_usd
 
 
@@ -46,11 +54,28 @@ def is_split(row: LineItem) -> bool:
     return bool(row.split_line_item_parent_resource_id) or row.line_item_operation == _ON_A_NODE
 
 
+def sum_of_known(values: Iterable[float | None]) -> float | None:
+    """Return the sum; None if a value is not known."""
+    total = 0.0
+    for value in values:
+        if value is None:
+            return None
+        total += value
+    return total
+
+
 def split_dollars(row: LineItem) -> PodDollars:
     """Return the dollars of a pod's row. Raises `BadRow` if the report lacks a column that it needs."""
+    usd = row.first("split_line_item_net_split_cost", "split_line_item_split_cost")
+    unused_usd = row.first("split_line_item_net_unused_cost", "split_line_item_unused_cost")
     return PodDollars(
-        usd=row.first("split_line_item_net_split_cost", "split_line_item_split_cost"),
-        listed_usd=row.first("split_line_item_public_on_demand_split_cost", "split_line_item_split_cost"),
-        unused_usd=row.first("split_line_item_net_unused_cost", "split_line_item_unused_cost"),
-        unused_listed_usd=row.first("split_line_item_public_on_demand_unused_cost", "split_line_item_unused_cost"),
+        usd=usd,
+        listed_usd=_listed(row.split_line_item_public_on_demand_split_cost, usd),
+        unused_usd=unused_usd,
+        unused_listed_usd=_listed(row.split_line_item_public_on_demand_unused_cost, unused_usd),
     )
+
+
+def _listed(listed: float | None, usd: float) -> float | None:
+    """Return the public price. An empty cell beside dollars is unknown: the dollars may be reduced."""
+    return listed if listed is not None or usd else 0.0

@@ -1,7 +1,7 @@
 """Whether a workload is idle: real answers of a Prometheus with generated samples, a hub's answers, and bad answers."""
 
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -139,6 +139,7 @@ class Course:
     spell: tuple[float, float] = (0, 0)
     busy_cores: float = 0.004
     busy_bytes: float = 330
+    by_turns: tuple[float, float] = (0, 0)  # the spell of a second container, and of what is sent
     hole: tuple[float, float] = (0, 0)  # minutes ago: begin and end
     every: int = 30
     left_out: str = ""  # metrics of this prefix
@@ -153,19 +154,22 @@ class Course:
             pod = f"{workload}-{number}"
             path = f"/kubepods.slice/kubepods-pod{(self.uid or uid_of(pod)).replace('-', '_')}.slice/cri"
             common = f'namespace="ebbtide",pod="{pod}",id="{path}'
+            cpu, network = "container_cpu_usage_seconds_total", f'{common}-pause.scope",interface="eth0"'
+            other = self.by_turns if any(self.by_turns) else self.spell
             series = [
-                ("container_cpu_usage_seconds_total", f'{common}-app.scope",container="app"', True),
-                ("container_network_receive_bytes_total", f'{common}-pause.scope",interface="eth0"', False),
-                ("container_network_transmit_bytes_total", f'{common}-pause.scope",interface="eth0"', False),
+                (cpu, f'{common}-app.scope",container="app"', self.spell),
+                *([(cpu, f'{common}-log.scope",container="log"', other)] if any(self.by_turns) else []),
+                ("container_network_receive_bytes_total", network, self.spell),
+                ("container_network_transmit_bytes_total", network, other),
             ]
-            for metric, labels, of_cpu in series:
+            for metric, labels, spell in series:
                 if not (self.left_out and metric.startswith(self.left_out)):
                     value = 0.0
                     for second in range(-3 * 3600, 1, self.every):
-                        busy = self.spell[1] * 60 <= -second < self.spell[0] * 60
+                        busy = spell[1] * 60 <= -second < spell[0] * 60
                         rate = (
                             (self.busy_cores if busy else self.cores)
-                            if of_cpu
+                            if metric == cpu
                             else (self.busy_bytes if busy else self.bytes) / 2
                         )
                         value += rate * self.every
@@ -177,6 +181,9 @@ def uid_of(pod: str) -> str:
     return f"0a1b2c3d-{pod}"
 
 
+TWO: Mapping[str, Any] = {
+    "containers": ("app", "log"), "cores": 0.0005, "busy_cores": 0.007, "bytes": 80, "busy_bytes": 500
+}  # fmt: skip
 COURSES = {
     "untouched": Course(cores=0.009, bytes=500),
     "scraped-each-minute": Course(every=60),
@@ -184,6 +191,8 @@ COURSES = {
     "two-pods": Course(pods=2),
     "computed": Course(spell=(70, 68), busy_cores=0.02),
     "visited": Course(spell=(100, 99), busy_bytes=1_000),
+    "by-turns": Course(spell=(100, 96), by_turns=(70, 66), **TWO),
+    "at-once": Course(spell=(100, 96), by_turns=(99, 95), **TWO),
     "works-now": Course(spell=(3, -1), busy_cores=1),
     "hole": Course(hole=(60, 57)),
     "stale": Course(hole=(10, -1)),
@@ -242,6 +251,8 @@ def measured(workload: str, url: str, **changes: Any) -> Activity:
         ("two-pods", Use.IDLE, "idle"),
         ("computed", Use.BUSY, "cores"),
         ("visited", Use.BUSY, "bytes a second"),
+        ("by-turns", Use.IDLE, "idle"),
+        ("at-once", Use.BUSY, "0.0140 cores, 500 bytes"),
         ("works-now", Use.BUSY, "cores"),
         ("hole", Use.RECENT, "of the last 2:00:00"),
         ("stale", Use.RECENT, "of the last 2:00:00"),
@@ -394,8 +405,13 @@ def test_idleness_is_measured_again_at_once_because_pods_may_have_been_replaced(
 ) -> None:
     lines = [
         {"metric": {"fact": f"{name} {fact}", "pod": "hub-0", **of}, "value": [NOW.timestamp(), value]}
-        for name, of in (("cpu", {"container": "app"}), ("received", {}), ("sent", {}))
-        for fact, value in (("steps", "240"), ("busiest", "0"))
+        for name, fact, value, of in (
+            ("cpu", "steps", "240", {"container": "app"}),
+            ("received", "steps", "240", {}),
+            ("sent", "steps", "240", {}),
+            ("cpu", "busiest", "0", {}),
+            ("network", "busiest", "0", {}),
+        )
     ]
     server = Prometheus("http://127.0.0.1:9")
     monkeypatch.setattr(server, "_server", Answers({"status": "success", "data": {"result": lines}}))

@@ -57,6 +57,30 @@ def refused(folder: Path, files: Mapping[str, Sequence[Cells]]) -> str:
 
 
 @pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("line_item_net_unblended_cost", 0.1),
+        ("savings_plan_savings_plan_effective_cost", 0.44),
+        ("savings_plan_used_commitment", 0.1),
+        ("reservation_effective_cost", 0.2),
+        ("line_item_usage_amount", 0.5),
+        ("pricing_public_on_demand_cost", 0.01),
+    ],
+)
+def test_a_delivery_that_changes_only_another_amount_is_refused_in_either_order(
+    tmp_path: Path, column: str, value: float
+) -> None:
+    """All ids and unblended costs are equal: which file came first would decide the bill."""
+    changed = [{**row, column: value} for row in ROWS]
+
+    for name in ("0.csv", "2.csv"):
+        folder = tmp_path / name
+        folder.mkdir()
+        fault = refused(folder, {"1.csv": ROWS, name: changed})
+        assert f"{WANTED} other amounts or tags under the same line item id" in fault
+
+
+@pytest.mark.parametrize(
     ("files", "copies"),
     [
         ({"a.csv": [*ROWS, *ROWS]}, ROWS),
@@ -90,7 +114,7 @@ def test_equal_rows_count_once(tmp_path: Path, files: Mapping[str, Sequence[Cell
         ),
         (
             {"20/a.csv": [{**row, "line_item_unblended_cost": 0.5} for row in EARLIER], "21/a.csv": ROWS},
-            f"20/a.csv, 21/a.csv: {WANTED} other costs or tags under the same line item id (110 rows)",
+            f"20/a.csv, 21/a.csv: {WANTED} other amounts or tags under the same line item id (110 rows)",
         ),
     ],
 )
@@ -101,7 +125,7 @@ def test_two_deliveries_are_refused(tmp_path: Path, files: Mapping[str, Sequence
 def test_tags_that_a_later_delivery_has_are_another_version_of_the_row(tmp_path: Path) -> None:
     row = delivered([node(HOUR, 0.8)])[0]
 
-    assert "other costs or tags under the same line item id (1 row)" in refused(
+    assert "other amounts or tags under the same line item id (1 row)" in refused(
         tmp_path, {"1.csv": [{**row, "resource_tags": {}}], "2.csv": [row]}
     )
 

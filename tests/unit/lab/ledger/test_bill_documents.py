@@ -230,6 +230,20 @@ def test_the_same_month_twice_changes_no_byte(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize(("usd", "written"), [(None, False), (-9.0, True)])
+def test_a_bill_in_the_form_of_a_former_release_is_written_again_only_if_it_changed(
+    tmp_path: Path, usd: float | None, *, written: bool
+) -> None:
+    path = month_path(tmp_path, "acme", "2026-11")
+    former = document_of(tmp_path, LEDGER, *known_month())
+    for document, names in (("bill", ("pods", "shared_capacity_usd")), ("difference", ("nodes_usd", "saved"))):
+        former[document] = {name: value for name, value in former[document].items() if name not in names}
+    add_entry(path, former, WRITTEN)
+    late = [] if usd is None else [apart(HOUR, "Credit", usd)]
+
+    assert add_entry(path, document_of(tmp_path, LEDGER, *known_month(), *late), WRITTEN) is written
+
+
 def test_a_ledger_comes_back_from_its_file(tmp_path: Path) -> None:
     path = month_path(tmp_path, "acme", "2026-11")
     add_entry(path, {"ledger": plain(LEDGER)}, WRITTEN)

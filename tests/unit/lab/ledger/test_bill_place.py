@@ -83,7 +83,7 @@ def test_another_cluster_of_the_customer_is_apart(tmp_path: Path, other: Sequenc
     assert amortised(bill) == TRUTH
     assert bill.elsewhere_usd == pytest.approx(TRUTH - 4.0)  # taxes, credits and refunds included
     assert bill.accounts == 1
-    assert "other clusters of this customer" in [row[0] for row in bill_sheet(bill).body]
+    assert "this customer's other regions, clusters or accounts" in [row[0] for row in bill_sheet(bill).body]
 
 
 def test_two_clusters_that_only_the_account_tells_apart_are_refused_without_an_account_id(tmp_path: Path) -> None:

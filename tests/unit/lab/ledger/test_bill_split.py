@@ -116,7 +116,7 @@ def test_copies_of_pods_rows_count_once_and_two_deliveries_are_refused(known: Bi
     other = tmp_path / "later"
     other.mkdir()
     files = [write_csv(tmp_path / "cur.csv", rows, ALL), write_csv(other / "cur.csv", changed, ALL)]
-    with pytest.raises(LedgerError, match=r"wanted one delivery.*other costs or tags under the same line item id"):
+    with pytest.raises(LedgerError, match=r"wanted one delivery.*other amounts or tags under the same line item id"):
         read_bill(files, SETTINGS, MONTH)
 
 
@@ -225,12 +225,56 @@ def test_both_totals_are_those_of_the_nodes(known: Bill) -> None:
     assert cells_of(known, "requested by no pod")[0] == "$5.00"
 
 
+def test_without_split_rows_a_pod_on_fargate_is_a_line_of_the_bill_and_no_split(tmp_path: Path) -> None:
+    """Rows of split cost with 0 dollars, of a pod that AWS gave no share, change nothing."""
+    free = split(HOUR, 0.8, TRAIN, split_line_item_split_cost=0, split_line_item_unused_cost=0)
+    tagged = {**fargate(HOUR), "resource_tags": tags()}
+
+    for more in ((), tuple(free)):
+        bill = bill_of(tmp_path, node(HOUR, 0.8), tagged, *more, columns=ALL)
+        assert bill.parts == {Part.NODES: 0.8, Part.FARGATE: 0.04}
+        assert (split_sheets(bill, SHARES), [*split_notes(bill)]) == ({}, [])
+
+
+def test_rows_of_pods_without_columns_of_their_cost_are_one_note_and_no_refusal(tmp_path: Path) -> None:
+    bill = bill_of(tmp_path, *split_day(TRAIN), columns=COLUMNS)
+
+    assert bill.parts == bill_of(tmp_path, *known_month()).parts
+    assert split_sheets(bill, SHARES) == {}
+    assert [*split_notes(bill)] == [
+        "AWS' split of nodes is left out: the export lacks the column split_line_item_split_cost."
+    ]
+
+
+@pytest.mark.parametrize(
+    "columns", [tuple(name for name in ALL if "public_on_demand_" not in name or "pricing" in name), ALL]
+)
+def test_without_public_prices_what_prices_cause_is_not_known(columns: tuple[str, ...], tmp_path: Path) -> None:
+    blank = {f"split_line_item_public_on_demand_{name}_cost": "" for name in ("split", "unused")}
+    bill = bill_of(tmp_path, *split_day(TRAIN, DNS, **blank), columns=columns)
+
+    assert cells_of(bill, "workers/train") == ["$9.00", "$5.84", "-$3.16", "-", "-"]
+    assert cells_of(bill, "other pods")[2:] == ["-$0.63", "-", "-"]
+    assert cells_of(bill, "requested by no pod")[3:] == ["-", "-"]
+
+
+def test_a_pod_without_a_workload_hides_no_workload_of_its_namespace(tmp_path: Path) -> None:
+    rows = split(HOUR, 0.8, TRAIN, Pod(namespace="workers"))
+    bill = bill_of(tmp_path, node(HOUR, 0.8), *rows, columns=ALL)
+
+    assert cells_of(bill, "workers/train")[:2] == ["$9.00", "$0.35"]
+    assert [row[0] for row in split_sheets(bill, SHARES)["other pods by AWS"].rows] == ["workers, not attributed"]
+
+
 def test_hours_of_nodes_outside_the_month_are_not_called_unsplit(tmp_path: Path) -> None:
     october = node(datetime(2026, 11, 1, tzinfo=UTC), 0.8)  # in New York
     bill = bill_of(tmp_path, october, node(HOUR, 0.8), *split(HOUR, 0.8, TRAIN), columns=ALL)
 
     rows = split_sheets(bill, SHARES)["AWS' split of nodes"].rows
     assert "nodes' hours that AWS did not split" not in [row[0] for row in rows]
+    assert cells_of(bill, "hours of the billing month outside the ledger's")[1] == "$0.80"
+    assert cells_of(bill, "total")[1] == "$1.60"
+    assert bill.nodes_usd == pytest.approx(1.6)
 
 
 def test_workloads_that_only_aws_names_are_listed_beside_our_other_pods(known: Bill) -> None:

@@ -11,12 +11,12 @@ import pytest
 from ebbtide.lab.ledger.bill.difference import Difference, difference_of
 from ebbtide.lab.ledger.bill.reading import read_bill
 from ebbtide.lab.ledger.build import ledger_of
-from ebbtide.lab.ledger.month import BEFORE, Alternative, Gap, Ledger, Month, NodeHours, plain
+from ebbtide.lab.ledger.month import BEFORE, Alternative, FleetUsd, Gap, Ledger, Month, NodeHours, plain
 from ebbtide.lab.ledger.month_file import add_entry, committed, month_path
 from ebbtide.lab.ledger.overview import overview
 from ebbtide.lab.ledger.page import render_page
 from ebbtide.lab.ledger.rates import basis_of
-from ebbtide.lab.ledger.sheets import as_text, headline, saved_by, view_of
+from ebbtide.lab.ledger.sheets import as_text, bill_notes, headline, saved_by, view_of
 from ebbtide.prices.tables import ENVIRONMENT
 from ebbtide.settings import StackSettings
 from ebbtide.text.money import dollar_range
@@ -45,7 +45,7 @@ def ledger(acme: StackSettings) -> Ledger:
     return ledger_of(replace(KNOWN.recording(), wanted={}), acme, OCTOBER, SOON)
 
 
-def billed_rows(*, plan_covers: Sequence[str] = (), unused_usd: float = 0.0) -> Iterator[Cells]:
+def billed_rows(*, plan_covers: Sequence[str] = (), plan_days: int = 31, unused_usd: float = 0.0) -> Iterator[Cells]:
     """The known month as AWS bills it: negotiated prices, real spot prices, and a plan for the types named."""
     for number, (run, hour, share, usd, listed) in enumerate(KNOWN.hourly()):
         at = OCTOBER.begin + timedelta(hours=hour)
@@ -55,7 +55,7 @@ def billed_rows(*, plan_covers: Sequence[str] = (), unused_usd: float = 0.0) -> 
             "line_item_resource_id": f"i-{number:017x}",
             "product_instance_type": run.key.instance_type,
         }
-        if run.key.instance_type in plan_covers and not spot:
+        if run.key.instance_type in plan_covers and not spot and hour < 24 * plan_days:
             yield next(covered(at, listed, listed * PLAN, **cells))
             continue
         yield node(
@@ -162,6 +162,82 @@ def test_hours_of_an_alternative_cost_between_the_plan_and_the_negotiated_price(
     assert "in hours without a commitment" in found.assumptions[0]
 
 
+def test_the_price_of_an_hour_without_a_commitment_is_the_price_of_that_hour(
+    acme: StackSettings, ledger: Ledger, tmp_path: Path
+) -> None:
+    """A plan covers all nodes until a day before a price rises."""
+    rises = (KNOWN.prices[FLEXIBLE][1][0] - KNOWN.begin) / 86400
+    found = beside(acme, ledger, tmp_path, *billed_rows(plan_covers=[FIXED, FLEXIBLE], plan_days=int(rises) - 1))
+    saved = found.saved[BEFORE]
+
+    assert saved is not None
+    assert saved[1] == pytest.approx(DISCOUNT * fleet_before() - found.nodes_usd, rel=0.001)
+    assert "78 % in hours without a commitment" in found.assumptions[0]
+
+
+def test_without_an_uncovered_hour_the_list_price_bounds_and_the_text_says_so(
+    acme: StackSettings, ledger: Ledger, tmp_path: Path
+) -> None:
+    found = beside(acme, ledger, tmp_path, *billed_rows(plan_covers=[FIXED, FLEXIBLE]))
+    saved = found.saved[BEFORE]
+
+    assert saved is not None
+    assert saved[1] == pytest.approx(fleet_before() - found.nodes_usd, rel=0.001)
+    assert found.assumptions[0] == (
+        "On-demand nodes cost 60 % of the ledger's prices, and the bill has no hour without a commitment: "
+        "an alternative's hours cost between that and the ledger's prices."
+    )
+
+
+def test_a_bill_with_spot_nodes_only_says_nothing_of_on_demand_fleets(
+    acme: StackSettings, ledger: Ledger, tmp_path: Path
+) -> None:
+    spot = replace(ledger, paid=tuple(row for row in ledger.paid if row.capacity_type == "spot"))
+    rows = [row for row in billed_rows() if "SpotUsage" in row["line_item_usage_type"]]
+
+    found = beside(acme, spot, tmp_path, *rows)
+
+    assert spot.saved[BEFORE] is not None
+    assert found.saved[BEFORE] is None
+    assert found.assumptions[0] == "Fleets with on-demand nodes are not calculated: the bill has no such node."
+
+
+@pytest.mark.parametrize(
+    ("variants", "shares"),
+    [
+        ([(-10.0, -40.0)], (-40.0, -10.0)),
+        ([(-10.0, -40.0), (-30.0, -120.0)], (-120.0, -10.0)),
+        ([(-10.0, -40.0), (30.0, 120.0)], (-40.0, 120.0)),
+    ],
+    ids=["fewer", "fewer with either rollouts", "fewer or more"],
+)
+def test_spot_nodes_of_each_variant_have_the_bills_price(
+    acme: StackSettings,
+    ledger: Ledger,
+    tmp_path: Path,
+    variants: list[tuple[float, float]],
+    shares: tuple[float, float],
+) -> None:
+    """A typical price of 1 is at least 0.5 and at most 2 in the ledger, and 1.35 on the bill."""
+    rows = [row for row in ledger.paid if row.capacity_type == "spot"]
+    low, usd, high = (sum(map(of, rows)) for of in (lambda row: row.usd - row.less_usd, lambda row: row.usd,
+                                                    lambda row: row.usd + row.more_usd))  # fmt: skip
+    place = (1.35 * usd - low) / (high - low)
+    truths = [at_low + place * (at_high - at_low) for at_low, at_high in variants]
+    other = Alternative(
+        name="other",
+        low_usd=ledger.low_usd + shares[0],
+        high_usd=ledger.high_usd + shares[1],
+        assumptions=(),
+        paired=True,
+        variants=tuple(FleetUsd(0.0, *of) for of in variants),
+    )
+
+    saved = beside(acme, replace(ledger, alternatives=(other,)), tmp_path, *billed_rows()).saved["other"]
+
+    assert saved == pytest.approx((min(truths), max(truths)), rel=0.02)
+
+
 def test_unused_commitments_are_not_saved_by_fewer_nodes(acme: StackSettings, ledger: Ledger, tmp_path: Path) -> None:
     without = beside(acme, ledger, tmp_path, *billed_rows()).saved[BEFORE]
     found = beside(acme, ledger, tmp_path, *billed_rows(unused_usd=200.0))
@@ -179,9 +255,57 @@ def test_a_bill_of_a_part_of_the_month_says_nothing_about_savings(
     found = beside(acme, ledger, tmp_path, *rows)
 
     assert found.saved == {}
-    assert "Not calculated: the bill has 90 % of the recorded node-hours, wanted 95 %." in found.assumptions
+    assert "Not calculated: the bill has 89 % of the recorded node-hours, wanted 95 %." in found.assumptions
+    assert headline(view_of(ledger, None, found)).endswith(" for all lines, but only 89 % of the recorded node-hours")
+    assert found.billed_share == pytest.approx(0.897, abs=0.001)
     assert saved_by(ledger, found) == (ledger.saved[BEFORE], None)
     assert "saved by the bill" not in shown_text(as_text(view_of(ledger, None, found)))
+
+
+def test_hours_that_a_bill_lacks_are_not_saved(acme: StackSettings, ledger: Ledger, tmp_path: Path) -> None:
+    """The last day is missing: it cost what the others cost."""
+    whole = beside(acme, ledger, tmp_path, *billed_rows())
+    rows = [row for row in billed_rows() if row["line_item_usage_start_date"] < "2026-10-31"]
+    found = beside(acme, ledger, tmp_path, *rows)
+
+    assert found.nodes_usd < whole.nodes_usd - 30
+    assert found.saved[BEFORE] == pytest.approx(whole.saved[BEFORE], rel=0.005)
+    assert any(text.startswith("The bill lacks hours of recorded nodes: $") for text in found.assumptions)
+    assert not any("lacks hours" in text for text in whole.assumptions)
+
+
+def test_discounts_in_rows_apart_lower_the_low_end_of_a_saving(
+    acme: StackSettings, ledger: Ledger, tmp_path: Path
+) -> None:
+    """A tenth off each hour of a node, without net columns: the fleet before would have had it, too."""
+    rows = [*billed_rows()]
+    without = beside(acme, ledger, tmp_path, *rows).saved[BEFORE]
+    off = [
+        {
+            **row,
+            "line_item_line_item_type": "EdpDiscount",
+            "pricing_public_on_demand_cost": 0.0,
+            "line_item_unblended_cost": -0.1 * row["line_item_unblended_cost"],
+        }
+        for row in rows
+    ]
+    found = beside(acme, ledger, tmp_path, *rows, *off)
+    saved = found.saved[BEFORE]
+
+    assert without is not None
+    assert saved is not None
+    assert saved == pytest.approx((0.9 * without[0], without[1]), abs=0.02)
+    assert any(f"Before ${0.1 * true_bill():,.0f} of discounts on nodes" in text for text in found.assumptions)
+
+
+@pytest.mark.parametrize(("share", "said"), [(1.0, True), (DISCOUNT, False)])
+def test_a_bill_with_private_prices_is_not_called_before_discounts(
+    acme: StackSettings, tmp_path: Path, share: float, *, said: bool
+) -> None:
+    row = node(OCTOBER.begin, 0.8, line_item_unblended_cost=0.8 * share)
+    bill = read_bill([write_csv(tmp_path / "cur.csv", [row])], acme, OCTOBER)
+
+    assert any("Before negotiated discounts" in note for note in bill_notes(bill)) is said
 
 
 def test_hours_outside_the_ledgers_month_are_in_the_bill_and_in_no_saving(
@@ -221,7 +345,7 @@ def test_with_a_bill_the_spot_part_of_an_alternative_has_the_real_price(
         high_usd=ledger.high_usd + bounds[1],
         assumptions=(),
         paired=True,
-        spot_usd=bounds,
+        variants=(FleetUsd(0.0, *bounds),),
     )
 
     saved = beside(acme, replace(ledger, alternatives=(more,)), tmp_path, *billed_rows()).saved["more spot"]
