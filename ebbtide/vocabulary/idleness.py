@@ -21,11 +21,19 @@ STEP = timedelta(seconds=30)
 _WINDOW = timedelta(minutes=2)
 
 
-def rate(series: str) -> str:
-    """Return PromQL for the rate of a counter in two minutes."""
-    return f"rate({series}[{int(_WINDOW.total_seconds())}s])"
+def busiest(where: str, by: str, span: timedelta) -> tuple[str, str]:
+    """Return PromQL for CPU cores and for bytes per second of pods in their busiest two minutes of `span`.
+
+    `where`: matchers of cAdvisor's series. `by`: labels that identify a pod. No result without a rate.
+    """
+    cpu = _of_pods("cpu_usage_seconds", "container", where, by)
+    network = " + ".join(_of_pods(f"network_{way}_bytes", "interface", where, by) for way in ("receive", "transmit"))
+    length, step = (int(duration.total_seconds()) for duration in (span, STEP))
+    return f"max_over_time(({cpu})[{length}s:{step}s])", f"max_over_time(({network})[{length}s:{step}s])"
 
 
-def busiest(rates: str, span: timedelta) -> str:
-    """Return PromQL for the highest value in `span` of an expression of rates; no result without a value."""
-    return f"max_over_time(({rates})[{int(span.total_seconds())}s:{int(STEP.total_seconds())}s])"
+def _of_pods(metric: str, part: str, where: str, by: str) -> str:
+    """Return PromQL for the rate of a pod's parts together, the pod's own cgroup excluded."""
+    measured = f'container_{metric}_total{{{"container" if part == "container" else "pod"}!="",{where}}}'
+    # A kubelet that is scraped by two addresses has each series twice.
+    return f"sum by ({by}) (max by ({by}, {part}) (rate({measured}[{int(_WINDOW.total_seconds())}s])))"

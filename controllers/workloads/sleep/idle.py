@@ -14,7 +14,7 @@ from math import isfinite
 from typing import Any, NamedTuple, TypeAlias
 
 from ebbtide.vocabulary.clocks import MAX_CLOCK_SKEW
-from ebbtide.vocabulary.idleness import MOST_BYTES, MOST_CORES, STEP, busiest, rate
+from ebbtide.vocabulary.idleness import MOST_BYTES, MOST_CORES, STEP, busiest
 from ebbtide.vocabulary.workloads import SleepPolicy
 
 _GAP = 90  # seconds between samples: one scrape a minute, with none missing
@@ -88,15 +88,12 @@ def too_recent(pods: Sequence[RunningPod], replicas: int, after: timedelta, now:
 def query_of(namespace: str, pods: Sequence[RunningPod], after: timedelta) -> str:
     """Return one PromQL query for all facts about these pods at one instant, distinguished by the label `fact`."""
     ids = "|".join(pod.uid.replace("-", "[-_]") for pod in pods)  # systemd's cgroups have underscores
+    where, facts = f'namespace="{namespace}",id=~".*pod({ids}).*"', dict[str, str]()
     span, step = int(after.total_seconds()), int(STEP.total_seconds())
-    facts, rates = dict[str, str](), dict[str, str]()
     for name, (metric, more, labels) in _SERIES.items():
-        series = f'{metric}{{namespace="{namespace}",id=~".*pod({ids}).*"{more}}}'
-        rates[name] = f"sum by (pod) ({rate(series)})"
-        counted = f"count_over_time((time() - timestamp({series}) <= {_GAP})[{span}s:{step}s])"
+        counted = f"count_over_time((time() - timestamp({metric}{{{where}{more}}}) <= {_GAP})[{span}s:{step}s])"
         facts[f"{name} steps"] = f"min by ({labels}) ({counted})"
-    facts["cpu busiest"] = busiest(rates["cpu"], after)
-    facts["network busiest"] = busiest(f"{rates['received']} + {rates['sent']}", after)
+    facts["cpu busiest"], facts["network busiest"] = busiest(where, "pod", after)
     return " or ".join(f'label_replace({text}, "fact", "{fact}", "", "")' for fact, text in facts.items())
 
 

@@ -23,7 +23,7 @@ from ebbtide.settings.capacity.process_documents import sleepers_of
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.pods.kubernetes import started_by
 from ebbtide.settings.sections.ray import namespace_of_ray
-from ebbtide.vocabulary.idleness import MOST_BYTES, MOST_CORES, busiest, rate
+from ebbtide.vocabulary.idleness import MOST_BYTES, MOST_CORES, busiest
 from ebbtide.vocabulary.labels import Category
 
 STEP = timedelta(minutes=15)
@@ -163,14 +163,7 @@ def _highest(settings: StackSettings, use: str, on: Sequence[str], by: Sequence[
 def _cpu_and_network(pods: Sequence[PricedPod], ours: str) -> str:
     """Return an expression that is 0 while a pod uses neither CPU nor network. NaN counts as use."""
     where = f'{ours},namespace=~"{"|".join(sorted({pod.namespace for pod in pods}))}"'
-
-    def of_pods(metric: str, label: str, part: str) -> str:
-        each = rate(f'container_{metric}_total{{{label}!="",{where}}}')
-        # A kubelet that is scraped by two addresses has each series twice.
-        return f"sum by (node, namespace, pod) (max by (node, namespace, pod, {part}) ({each}))"
-
-    both = " + ".join(of_pods(f"network_{way}_bytes", "pod", "interface") for way in ("receive", "transmit"))
-    network, cpu = busiest(both, STEP), busiest(of_pods("cpu_usage_seconds", "container", "container"), STEP)
+    cpu, network = busiest(where, "node, namespace, pod", STEP)
     return f"(2 - (({cpu} <= bool {MOST_CORES:g}) + ({network} <= bool {MOST_BYTES})))"
 
 

@@ -93,7 +93,8 @@ class Deliveries:
         if number.lower() in _NO_ID:
             return Sighting.NEW, file
         item = hash((number, *_charged(row), row.line_item_line_item_type, row.line_item_operation))
-        version = hash((_amounts(row), *labels)) << _FILE_BITS & 0xFFFF_FFFF_FFFF_FFFF
+        amounts = repr(_amounts(row))  # as text: the numbers -1.0 and -2.0 have one hash
+        version = hash((amounts, *labels)) << _FILE_BITS & 0xFFFF_FFFF_FFFF_FFFF
         slot = self._rows.slot(item)
         seen = self._rows.value(slot)
         if not seen:

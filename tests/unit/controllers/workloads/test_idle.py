@@ -142,6 +142,7 @@ class Course:
     by_turns: tuple[float, float] = (0, 0)  # the spell of a second container, and of what is sent
     hole: tuple[float, float] = (0, 0)  # minutes ago: begin and end
     every: int = 30
+    addresses: int = 1  # by which the kubelet is scraped
     left_out: str = ""  # metrics of this prefix
     uid: str = ""  # of another cluster's pod
     pods: int = 1
@@ -174,7 +175,8 @@ class Course:
                         )
                         value += rate * self.every
                         if not self.hole[1] * 60 <= -second < self.hole[0] * 60:
-                            yield metric, labels, until.timestamp() + second, value
+                            for address in range(self.addresses):
+                                yield metric, f'{labels},instance="{address}"', until.timestamp() + second, value
 
 
 def uid_of(pod: str) -> str:
@@ -187,6 +189,7 @@ TWO: Mapping[str, Any] = {
 COURSES = {
     "untouched": Course(cores=0.009, bytes=500),
     "scraped-each-minute": Course(every=60),
+    "scraped-by-two-addresses": Course(cores=0.009, bytes=500, addresses=2),
     "busy-before": Course(spell=(175, 130), busy_cores=1),
     "two-pods": Course(pods=2),
     "computed": Course(spell=(70, 68), busy_cores=0.02),
@@ -247,6 +250,7 @@ def measured(workload: str, url: str, **changes: Any) -> Activity:
     [
         ("untouched", Use.IDLE, "idle"),
         ("scraped-each-minute", Use.IDLE, "idle"),
+        ("scraped-by-two-addresses", Use.IDLE, "idle"),
         ("busy-before", Use.IDLE, "idle"),
         ("two-pods", Use.IDLE, "idle"),
         ("computed", Use.BUSY, "cores"),

@@ -122,6 +122,13 @@ def test_two_deliveries_are_refused(tmp_path: Path, files: Mapping[str, Sequence
     assert refused(tmp_path, files) == fault
 
 
+def test_a_credit_of_another_amount_is_of_another_delivery(tmp_path: Path) -> None:
+    """-1 and -2 are equal as hashes of numbers."""
+    one, two = ([*ROWS, {**apart(HOUR, "Credit", usd), "identity_line_item_id": "credit"}] for usd in (-1.0, -2.0))
+
+    assert "(1 row)" in refused(tmp_path, {"1.csv": one, "2.csv": two})
+
+
 def test_tags_that_a_later_delivery_has_are_another_version_of_the_row(tmp_path: Path) -> None:
     row = delivered([node(HOUR, 0.8)])[0]
 
@@ -205,7 +212,7 @@ def test_a_start_may_be_charged_for_up_to_a_minute_more_than_the_hour(
 def test_two_plans_may_share_an_hour_of_one_line_item(tmp_path: Path) -> None:
     """One file is of one delivery, so its rows with one id and two costs are both charged."""
     rows = [
-        next(covered(HOUR, usd, usd, line_item_usage_amount=0.5, identity_line_item_id="one")) for usd in (0.3, 0.2)
+        next(covered(HOUR, 0.4, usd, line_item_usage_amount=0.5, identity_line_item_id="one")) for usd in (0.3, 0.2)
     ]
 
     assert bill_of(tmp_path, *rows).parts == {"nodes": 0.5}

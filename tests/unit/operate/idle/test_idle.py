@@ -54,6 +54,7 @@ ebbtide:workloads:
   holey: { category: flexible, image: "example.com/holey:1", cpu: 2, memory: 8Gi }
   etl: { category: flexible, image: "example.com/etl:1", cpu: 2, memory: 8Gi }
   visited: { category: flexible, image: "example.com/visited:1", cpu: 2, memory: 8Gi }
+  turns: { category: flexible, image: "example.com/turns:1", cpu: 2, memory: 8Gi }
   unseen: { category: flexible, image: "example.com/unseen:1", replicas: 2, cpu: 2, memory: 8Gi }
   board: { category: flexible, image: "a/board:1", cpu: 2, memory: 8Gi, sleep: { when: outsideBusinessHours } }
   hub:
@@ -136,6 +137,7 @@ ACME = Weeks(
         Running(name="etl-1", workload="etl"),
         Running(name="etl-job", workload="etl", there=between_steps, busy=always),
         Running(name="visited-1", workload="visited", visited=days_before(NOW, 3, 3 - 4 / (24 * 60))),
+        Running(name="turns-1", workload="turns", by_turns=True),
         Running(name="unseen-1", workload="unseen"),
         Running(name="unseen-2", workload="unseen", measured=never),
         Running(name="board-1", workload="board", there=lambda at: by_day(at) or at > NOW - timedelta(hours=1)),
@@ -247,6 +249,7 @@ def test_idle_things_are_named_with_their_dollars_and_what_only_looks_idle_is_no
         ("GPU pod", "ebbtide-hub/jupyter-user-8"): MONTH * 2.0 / 2,
         ("workload", "dashboard"): 2 * quarter,
         ("workload", "moved"): quarter,
+        ("workload", "turns"): quarter,
         ("pool at night", "warm"): pytest.approx(
             2 * quarter * 118 / 168, rel=0.05
         ),  # two of three pods, 118 of 168 hours a week
