@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.cases import Document, documents_of, folder_of
 from benchmarks.known_month import Cluster, Course, Known, known
-from benchmarks.known_recordings import KARPENTER, NIGHT, karpenter_month, night_month
+from benchmarks.known_recordings import KARPENTER, karpenter_month, night_month
 from benchmarks.known_stacks import BEFORE, DEMANDS, STACKS, jobs_of, stack_named
 from ebbtide.lab.ledger.build import ledger_of
 from ebbtide.lab.ledger.month import Month
