@@ -121,13 +121,13 @@ def fleets_for_workers(
         ]
         for mixes in (offers if offers[0] != offers[1] else offers[:1])
         for daemons in (False, True)
-        for seed in range(_DRAWS if choice else 1)
+        for seed in range(_SEEDS if choice else 1)
     ]
     return stays, placed if choice else (_tightest(settings, workers, ran), *placed)
 
 
-_DRAWS = 8
-"""Of the autoscaler between groups. With two groups of equal chance one is missed by all in less than a hundredth."""
+_SEEDS = 8
+"""Seeds: of two groups with equal chances, one is missed by all of them in less than a hundredth."""
 _NO_LIMIT = 100_000
 """A fleet that stays may have more nodes of a group than the file's `max`: those of spot nodes are on demand."""
 
