@@ -276,6 +276,19 @@ def test_a_pod_that_needs_an_entire_node_still_has_it(tmp_path: Path) -> None:
     assert low > 0.7 * NIGHTS * price(SMALL)
 
 
+def test_workers_at_the_peak_count_a_service_that_two_groups_take_once(tmp_path: Path) -> None:
+    """A node of the group memory runs for its two workers, and has room for the service."""
+    groups = f"{flexible(LARGE, CA)}\n  memory: {{ kind: flexible, instanceTypes: [r7i.4xlarge], max: 4 }}"
+    text = stack(tmp_path, groups=groups)
+    pool = text.workers["train"].model_copy(update={"node_group": "memory"})
+    settings = text.model_copy(update={"workers": {"train": pool}})
+    busy = [Node(group="memory", kind="r7i.4xlarge", begin=100, end=104)]
+    fleet = named(month_of(settings, [*FIXED, *busy], [(0, 0), (100, 2), (104, 0)]), "workers at the peak")
+
+    truth = HOURS * (2 * price(SMALL) + price("r7i.4xlarge"))
+    assert (fleet.low_usd, fleet.high_usd) == pytest.approx((truth, truth))
+
+
 BEFORE = "fixed fleet before"
 
 
