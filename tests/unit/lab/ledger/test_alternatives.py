@@ -240,6 +240,14 @@ def at_work(folder: Path, groups: str, busy: Sequence[Node]) -> Ledger:
     return month_of(stack(folder, groups=groups), [*FIXED, *busy], [(0, 0), (100, 4), (104, 0)])
 
 
+def test_a_fleet_that_stays_may_have_more_nodes_than_the_groups_max(tmp_path: Path) -> None:
+    """The `max` was lowered after the month."""
+    busy = [Node(group="flexible", kind=SMALL, begin=100, end=104) for _ in range(5)]
+    fleet = named(at_work(tmp_path, flexible(SMALL, CA).replace("max: 20", "max: 3"), busy), "workers at the peak")
+
+    assert fleet.low_usd == pytest.approx(HOURS * 7 * price(SMALL))
+
+
 def test_workers_at_the_peak_are_a_range_if_karpenter_may_launch_cheaper_types_than_those_that_ran(
     tmp_path: Path,
 ) -> None:
