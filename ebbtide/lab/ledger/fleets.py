@@ -5,7 +5,6 @@ all of it. Spot nodes have bounds. Each fleet names the instance types of its no
 without: who keeps nodes all month would buy one.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -17,16 +16,15 @@ from ebbtide.lab.ledger.lives import NodeType
 from ebbtide.lab.ledger.mix import NONE, Mix, kind_of, kinds_that_ran, mix_text, node_of_kind, price_of
 from ebbtide.lab.ledger.month import ON_DEMAND, SPOT, Alternative, FleetUsd, Month
 from ebbtide.lab.ledger.rates import Rates, plan_share
-from ebbtide.lab.ledger.replayed import nodes_for
-from ebbtide.lab.simulator.strategies.plans import EBBTIDE, node_weights, plan_of, sizes_on
+from ebbtide.lab.ledger.replayed import has_choice, nodes_for
+from ebbtide.lab.simulator.strategies.plans import node_weights, sizes_on
 from ebbtide.lab.simulator.strategies.steady import steady_nodes, with_steady_nodes
-from ebbtide.lab.simulator.world.world import ClusterPlan
 from ebbtide.prices import InstanceType, PricingAssumption
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.capacity.node_sets import with_node_sets
 from ebbtide.settings.capacity.packing import Nodes, Packing
 from ebbtide.settings.capacity.placed import resident_pods
-from ebbtide.settings.capacity.placement import PodSize, fits, pod_size
+from ebbtide.settings.capacity.placement import fits, pod_size
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
 from ebbtide.text.durations import HOUR_S
@@ -104,68 +102,64 @@ def fleets_at_the_peak(
 def fleets_for_workers(
     settings: StackSettings, workers: Mapping[str, int], peaks: Mapping[str, Mapping[NodeType, int]], at: datetime
 ) -> tuple[StackSettings, Sequence[Sequence[FleetNodes]]]:
-    """Return the stack of a constant fleet that holds these workers and the services, and three such fleets.
+    """Return the stack of a constant fleet that holds these workers and the services, and such fleets.
 
     The first is the tightest packing on nodes of the type of which most capacity ran when the group had most nodes; if
-    that type does not fit each pod of the group, of the type by which nodes of the stack are counted. The second is
-    what the provisioners have when they place pod by pod, of the types that ran at the peak. The third is that, with at
-    least one node more in each group with workers than the tightest packing of the pods that no other group takes:
-    clusters have DaemonSets that a stack file lacks.
-    Pods of spot groups have the on-demand nodes of `steady_nodes`.
+    that type does not fit each pod of the group, of the type by which nodes of the stack are counted. The others are
+    what the provisioners have when they place pod by pod on one cluster: of the types that ran when each group had most
+    nodes, and of all types that the file offers Karpenter; each also with DaemonSets that the file lacks.
+    Pods of spot groups have the on-demand nodes of `steady_nodes`. No group has a limit.
+    """
+    stays = with_steady_nodes(settings)
+    groups = {name: group.model_copy(update={"max": _NO_LIMIT}) for name, group in stays.node_groups.items()}
+    stays = stays.model_copy(update={"node_groups": groups})
+    ran = {name: nodes for name, nodes in peaks.items() if name in groups and groups[name].kind is not NodeKind.SPOT}
+    offers = [ran, {name: nodes for name, nodes in ran.items() if not groups[name].by_karpenter}]
+    placed = [
+        [
+            _on_demand(group, groups[group], ran.get(group, NONE), name, count)
+            for (group, name), count in nodes_for(stays, mixes, workers, at, daemons=daemons, seed=seed).items()
+        ]
+        for mixes in (offers if offers[0] != offers[1] else offers[:1])
+        for daemons in (False, True)
+        for seed in range(_SEEDS if has_choice(stays) else 1)
+    ]
+    return stays, [_tightest(settings, workers, ran), *placed]
+
+
+_SEEDS = 8
+"""Seeds: of two groups with equal chances, one is missed by all of them in less than a hundredth."""
+_NO_LIMIT = 100_000
+"""A fleet that stays may have more nodes of a group than the file's `max`: those of spot nodes are on demand."""
+
+
+def _tightest(settings: StackSettings, workers: Mapping[str, int], ran: Mapping[str, Mix]) -> Sequence[FleetNodes]:
+    """Return the tightest packing. A service that several groups take has room beside pods that no other group takes,
+    and otherwise nodes of the cheapest group.
     """
     homes = dict(settings.node_groups)
-    peaks = {name: nodes for name, nodes in peaks.items() if name in homes and homes[name].kind is not NodeKind.SPOT}
     for name, group in settings.node_groups.items():
-        kind = _for_all_pods(settings, name, peaks.get(name, NONE))
+        kind = _for_all_pods(settings, name, ran.get(name, NONE))
         if kind is not None:
             homes[name] = group.model_copy(update={"instance_types": (kind.name,)})
-    topology = steady_nodes(settings.model_copy(update={"node_groups": homes}))
-    stays = topology.settings
-    pods = [(stays.workers[name].node_group, pod_size(stays.workers[name]), count) for name, count in workers.items()]
-    with_workers = {group for group, _, count in pods if count}
+    stays = steady_nodes(settings.model_copy(update={"node_groups": homes})).settings
     kinds = {name: group.types[0] for name, group in stays.node_groups.items()}
-    own, least = _tightest(stays, plan_of(topology, EBBTIDE), settings.node_groups, pods)
-    placed = nodes_for(with_steady_nodes(settings), peaks, workers, at)
-    tightest: list[FleetNodes] = []
-    by_pod: list[FleetNodes] = []
-    roomy: list[FleetNodes] = []
-    for group, count in least.items():
-        nodes = partial(_on_demand, group, settings.node_groups[group], peaks.get(group, NONE))
-        there = {name: number for (place, name), number in placed.items() if place == group}
-        more = max(0, own[group] + (group in with_workers) - sum(there.values()))
-        tightest.append(nodes(kinds[group].name, count))
-        by_pod += [nodes(name, number) for name, number in there.items()]
-        roomy += [nodes(name, number) for name, number in (Counter(there) + Counter({kinds[group].name: more})).items()]
-    return stays, (tightest, by_pod, roomy)
-
-
-def _tightest(
-    stays: StackSettings,
-    plan: ClusterPlan,
-    homes: Mapping[str, NodeGroupSettings],
-    workers: Sequence[tuple[str, PodSize, int]],
-) -> tuple[Mapping[str, int], Mapping[str, int]]:
-    """Return the nodes of each group for the pods that no other group takes, and for all pods.
-
-    A service that several groups take has room that is left there, and otherwise nodes of the cheapest group.
-    """
     usd = node_weights(stays)
-    names = sorted((group.name for group in plan.groups), key=lambda name: (usd[name], name))
-    nodes = {name: node_of_kind(homes[name], stays.node_groups[name].types[0]) for name in names}
-    packing = Packing({name: Nodes(each=each, most=maxsize) for name, each in nodes.items()})
-    for group in plan.groups:
-        packing.open(group.name, group.min)
+    names = sorted(kinds, key=lambda name: (usd[name], name))
+    packing = Packing(
+        {name: Nodes(each=node_of_kind(settings.node_groups[name], kinds[name]), most=maxsize) for name in names}
+    )
+    for name, group in stays.node_groups.items():
+        packing.open(name, group.min)
     residents = [(pod.size, pod.initial, pod.groups(stays.node_groups)) for pod in resident_pods(stays)]
-    pods = [*residents, *((size, count, (group,)) for group, size, count in workers)]
-    pods.sort(key=lambda pod: (pod[0].cpu, pod[0].memory), reverse=True)
-    for size, count, groups in pods:
-        if len(groups) == 1:
-            packing.place(size, count, groups)
-    own = dict(packing.opened)
-    for size, count, groups in pods:
-        if len(groups) > 1:
-            packing.place(size, count, groups)
-    return own, {group.name: packing.opened[group.name] for group in plan.groups}
+    pools = [(stays.workers[name], count) for name, count in workers.items()]
+    pods = [*residents, *((pod_size(pool), count, (pool.node_group,)) for pool, count in pools)]
+    for size, count, groups in sorted(pods, key=lambda pod: (len(pod[2]) > 1, -pod[0].cpu, -pod[0].memory)):
+        packing.place(size, count, groups)
+    return [
+        _on_demand(name, settings.node_groups[name], ran.get(name, NONE), kinds[name].name, packing.opened[name])
+        for name in stays.node_groups
+    ]
 
 
 def _on_demand(group: str, home: NodeGroupSettings, ran: Mix, name: str, count: int) -> FleetNodes:
@@ -204,8 +198,10 @@ def constant(
     other = PricingAssumption.COMPUTE_1Y if assumed is PricingAssumption.ON_DEMAND else PricingAssumption.ON_DEMAND
     spot = {kind.instance_type for each in every for kind in each.types if kind.capacity_type == SPOT}
     bare = sorted(spot - rates.spot_share.keys())
-    texts = [", ".join(each.text for each in nodes) for nodes in there]
-    low, high = _hull([fleet.usd(assumed) for fleet in priced])
+    bounds = [fleet.usd(assumed) for fleet in priced]
+    low, high = _hull(bounds)
+    ends = (next(nodes for nodes, usd in zip(there, bounds, strict=True) if end in usd) for end in (low, high))
+    texts = [", ".join(each.text for each in nodes) for nodes in ends]
     otherwise = dollar_range(*_hull([fleet.usd(other) for fleet in priced]))
     return Alternative(
         name=name,
