@@ -104,7 +104,13 @@ def _replayed(
         *fleet_places(known),
     )
     if naps:
-        yield comparison.of(NOTHING_SLEEPS, "with all workloads awake", model.usd((), opens=True))
+        slept_usd, awake_usd = (model.usd(sleep, opens=True, daemons=True) or () for sleep in (naps, ()))
+        yield comparison.of(
+            NOTHING_SLEEPS,
+            "with all workloads awake",
+            model.usd((), opens=True),
+            zip(slept_usd, awake_usd, strict=True),
+        )
     elif any(sleepers_of(settings)):
         yield unknown(NOTHING_SLEEPS, f"not enough data: ebbtide_workload_state shows no sleep in {month.name}")
 

@@ -6,10 +6,11 @@ of both pairs, once in the model's dollars and once as a share of the paid dolla
 beside it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ebbtide.lab.ledger.fleets import unknown
+from ebbtide.lab.ledger.mix import further_daemons
 from ebbtide.lab.ledger.month import NOISE, Alternative, Ledger
 from ebbtide.lab.ledger.replayed import ReplayedUsd
 from ebbtide.text.money import dollar_range
@@ -29,8 +30,17 @@ class Comparison:
     text: str
     assumptions: tuple[str, ...]
 
-    def of(self, name: str, change: str, changed: Sequence[ReplayedUsd] | None) -> Alternative:
-        """Return the month with the change, whose replays have the same rollouts."""
+    def of(
+        self,
+        name: str,
+        change: str,
+        changed: Sequence[ReplayedUsd] | None,
+        with_daemons: Iterable[tuple[ReplayedUsd, ReplayedUsd]] = (),
+    ) -> Alternative:
+        """Return the month with the change, whose replays have the same rollouts.
+
+        `with_daemons`: the month as it was and with the change, if nodes have DaemonSets that the stack file lacks.
+        """
         ledger, paid = self.ledger, self.ledger.recorded_usd
         if self.as_it_was is None or changed is None:
             return unknown(name, "no price for a group of the stack")
@@ -38,7 +48,8 @@ class Comparison:
         if before.low - paid >= _MODEL_OFF * paid or paid - before.high >= _MODEL_OFF * paid:
             model = f"the model of {ledger.month.name} costs {dollar_range(*before.bounds)}"
             return unknown(name, f"not enough data: {model}, and ${paid:,.0f} were paid")
-        pairs = [*zip(self.as_it_was, changed, strict=True)]
+        alike = [*zip(self.as_it_was, changed, strict=True)]
+        pairs = [*alike, *with_daemons]
         differences = [usd for pair in pairs for usd in _differences(*pair, paid)]
         then, now = dollar_range(*before.bounds), dollar_range(*after.bounds)
         missed = min(max(0.0, usd.low - paid, paid - usd.high) for usd in self.as_it_was)
@@ -61,6 +72,7 @@ class Comparison:
                 "awake services have the replicas of the stack file; jobs and Ray clusters are not included",
                 f"the model costs {now} {change}, and {then} {self.text}",
                 *([self._rolled_out(changed, change)] if len(changed) > 1 else []),
+                *([f"also with DaemonSets that the stack file lacks: {further_daemons()}"] if pairs != alike else []),
                 f"the bounds add these differences to the paid dollars, once in dollars and once as a share, {noise}",
                 *self.assumptions,
                 *(["in gaps the saving is between zero and the difference of their bounds"] if ledger.gaps else []),

@@ -5,7 +5,6 @@ all of it. Spot nodes have bounds. Each fleet names the instance types of its no
 without: who keeps nodes all month would buy one.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -16,7 +15,7 @@ from ebbtide.lab.ledger.lives import NodeType
 from ebbtide.lab.ledger.mix import NONE, Mix, kind_of, kinds_that_ran, mix_text, node_of_kind, price_of
 from ebbtide.lab.ledger.month import ON_DEMAND, SPOT, Alternative, Month
 from ebbtide.lab.ledger.rates import Rates, plan_share
-from ebbtide.lab.ledger.replayed import nodes_for
+from ebbtide.lab.ledger.replayed import has_choice, nodes_for
 from ebbtide.lab.simulator.strategies.constant import fleet_groups
 from ebbtide.lab.simulator.strategies.fleet import nodes_of
 from ebbtide.lab.simulator.strategies.plans import EBBTIDE, plan_of, sizes_on
@@ -102,40 +101,57 @@ def fleets_at_the_peak(
 def fleets_for_workers(
     settings: StackSettings, workers: Mapping[str, int], peaks: Mapping[str, Mapping[NodeType, int]], at: datetime
 ) -> tuple[StackSettings, Sequence[Sequence[FleetNodes]]]:
-    """Return the stack of a constant fleet that holds these workers and the services, and three such fleets.
+    """Return the stack of a constant fleet that holds these workers and the services, and such fleets.
 
-    The first is the tightest packing on nodes of the type of which most capacity ran when the group had most nodes; if
-    that type does not fit each pod of the group, of the type by which nodes of the stack are counted. The second is
-    what the provisioners have when they place pod by pod, of the types that ran at the peak. The third is that, with at
-    least one node more than the tightest packing in each group with workers: clusters have DaemonSets that a stack file
-    lacks.
-    Pods of spot groups have the on-demand nodes of `steady_nodes`.
+    They are what the provisioners have when they place pod by pod on one cluster: of the types that ran when each group
+    had most nodes, and of all types that the file offers Karpenter; each also with DaemonSets that the file lacks. If
+    each service has one group, the first is the tightest packing.
+    Pods of spot groups have the on-demand nodes of `steady_nodes`. No group has a limit.
+    """
+    stays = with_steady_nodes(settings)
+    groups = {name: group.model_copy(update={"max": _NO_LIMIT}) for name, group in stays.node_groups.items()}
+    stays = stays.model_copy(update={"node_groups": groups})
+    ran = {name: nodes for name, nodes in peaks.items() if name in groups and groups[name].kind is not NodeKind.SPOT}
+    offers = [ran, {name: nodes for name, nodes in ran.items() if not groups[name].by_karpenter}]
+    choice = has_choice(stays)
+    placed = [
+        [
+            _on_demand(group, groups[group], ran.get(group, NONE), name, count)
+            for (group, name), count in nodes_for(stays, mixes, workers, at, daemons=daemons, seed=seed).items()
+        ]
+        for mixes in (offers if offers[0] != offers[1] else offers[:1])
+        for daemons in (False, True)
+        for seed in range(_DRAWS if choice else 1)
+    ]
+    return stays, placed if choice else (_tightest(settings, workers, ran), *placed)
+
+
+_DRAWS = 8
+"""Of the autoscaler between groups. With two groups of equal chance one is missed by all in less than a hundredth."""
+_NO_LIMIT = 100_000
+"""A fleet that stays may have more nodes of a group than the file's `max`: those of spot nodes are on demand."""
+
+
+def _tightest(settings: StackSettings, workers: Mapping[str, int], ran: Mapping[str, Mix]) -> Sequence[FleetNodes]:
+    """Return the tightest packing on nodes of the type of which most capacity ran when the group had most nodes.
+
+    If that type does not fit each pod of the group, it is the type by which nodes of the stack are counted.
     """
     homes = dict(settings.node_groups)
-    peaks = {name: nodes for name, nodes in peaks.items() if name in homes and homes[name].kind is not NodeKind.SPOT}
     for name, group in settings.node_groups.items():
-        kind = _for_all_pods(settings, name, peaks.get(name, NONE))
+        kind = _for_all_pods(settings, name, ran.get(name, NONE))
         if kind is not None:
             homes[name] = group.model_copy(update={"instance_types": (kind.name,)})
     topology = steady_nodes(settings.model_copy(update={"node_groups": homes}))
     stays = topology.settings
     pods = [(stays.workers[name].node_group, pod_size(stays.workers[name]), count) for name, count in workers.items()]
-    placed = nodes_for(with_steady_nodes(settings), peaks, workers, at)
     tightest: list[FleetNodes] = []
-    by_pod: list[FleetNodes] = []
-    roomy: list[FleetNodes] = []
     for group in fleet_groups(stays, plan_of(topology, EBBTIDE)):
-        kind = stays.node_groups[group.name].types[0]
-        nodes = partial(_on_demand, group.name, settings.node_groups[group.name], peaks.get(group.name, NONE))
+        home, kind = settings.node_groups[group.name], stays.node_groups[group.name].types[0]
         of_group = [(size, count) for place, size, count in pods if place == group.name]
-        shape = node_of_kind(settings.node_groups[group.name], kind)
-        least = nodes_of(replace(group, shape=shape), of_group)
-        there = {name: count for (place, name), count in placed.items() if place == group.name}
-        more = max(0, least + any(count for _, count in of_group) - sum(there.values()))
-        tightest.append(nodes(kind.name, least))
-        by_pod += [nodes(name, count) for name, count in there.items()]
-        roomy += [nodes(name, count) for name, count in (Counter(there) + Counter({kind.name: more})).items()]
-    return stays, (tightest, by_pod, roomy)
+        least = nodes_of(replace(group, shape=node_of_kind(home, kind)), of_group)
+        tightest.append(_on_demand(group.name, home, ran.get(group.name, NONE), kind.name, least))
+    return tightest
 
 
 def _on_demand(group: str, home: NodeGroupSettings, ran: Mix, name: str, count: int) -> FleetNodes:
@@ -174,8 +190,10 @@ def constant(
     other = PricingAssumption.COMPUTE_1Y if assumed is PricingAssumption.ON_DEMAND else PricingAssumption.ON_DEMAND
     spot = {kind.instance_type for each in every for kind in each.types if kind.capacity_type == SPOT}
     bare = sorted(spot - rates.spot_share.keys())
-    texts = [", ".join(each.text for each in nodes) for nodes in there]
-    low, high = _hull([fleet.usd(assumed) for fleet in priced])
+    bounds = [fleet.usd(assumed) for fleet in priced]
+    low, high = _hull(bounds)
+    ends = (next(nodes for nodes, usd in zip(there, bounds, strict=True) if end in usd) for end in (low, high))
+    texts = [", ".join(each.text for each in nodes) for nodes in ends]
     otherwise = dollar_range(*_hull([fleet.usd(other) for fleet in priced]))
     return Alternative(
         name=name,

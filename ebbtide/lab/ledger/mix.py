@@ -22,11 +22,21 @@ from ebbtide.settings.capacity.placement import fits, node_of_type, offered
 from ebbtide.settings.fragment.size import PodSize
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
+from ebbtide.settings.sections.shapes import Reserved
 from ebbtide.text.counts import percent
 
 Mix = Mapping[NodeType, float]
 """Node-hours, or nodes, by type."""
 NONE: Mix = {}
+FURTHER_DAEMONS = Reserved.model_validate({"cpu": "250m", "memory": "256Mi"})
+"""Requests of DaemonSets that a stack file may lack, on each node. Source: docs/evidence/ledger-alternatives.md.
+
+A recording does not have them: it has the mean of the shares of CPU and memory that other pods request.
+"""
+
+
+def further_daemons() -> str:
+    return f"{FURTHER_DAEMONS.cpu}m and {FURTHER_DAEMONS.memory}Mi on each node of groups without reserved"
 
 
 def mixes_of(rows: Iterable[NodeHours]) -> Mapping[str, Mix]:
@@ -68,6 +78,23 @@ class Ran:
             for pool in plan.node_pools
         )
         return replace(plan, node_pools=pools)
+
+    def with_further_daemons(self) -> "Ran":
+        """Return the stack whose nodes have `FURTHER_DAEMONS`, too.
+
+        A group whose file has `reserved` stays as it is, and so does one whose pods would fit no node any more: they
+        ran, so its DaemonSets are smaller.
+        """
+        groups = {name: self._with_further_daemons(name, group) for name, group in self.settings.node_groups.items()}
+        return replace(self, settings=self.settings.model_copy(update={"node_groups": groups}))
+
+    def _with_further_daemons(self, name: str, group: NodeGroupSettings) -> NodeGroupSettings:
+        if group.reserved != Reserved():
+            return group
+        smaller = group.model_copy(update={"reserved": FURTHER_DAEMONS})
+        kinds = [kind for kind in group.types if kind.name in self.offers.get(name, {kind.name})]
+        placed = (size for size in sizes_on(self.settings, name) if _fits_one(size, group, kinds))
+        return smaller if all(_fits_one(size, smaller, kinds) for size in placed) else group
 
 
 def with_types_that_ran(settings: StackSettings, mixes: Mapping[str, Mix]) -> Ran:
@@ -117,12 +144,16 @@ def node_of_kind(group: NodeGroupSettings, kind: InstanceType) -> Capacity:
     return node_of_type(group, kind) if group.by_karpenter else offered(usable(kind), group.reserved)
 
 
+def _fits_one(size: PodSize, group: NodeGroupSettings, kinds: Iterable[InstanceType]) -> bool:
+    return any(fits(size, node_of_kind(group, kind)) for kind in kinds)
+
+
 def _missing(
     group: NodeGroupSettings, kinds: Sequence[InstanceType], sizes: Iterable[PodSize]
 ) -> Iterator[InstanceType]:
     """Yield the smallest types of the stack file that pods need which fit none that ran."""
     for size in sizes:
-        if not any(fits(size, node_of_kind(group, kind)) for kind in kinds):
+        if not _fits_one(size, group, kinds):
             able = [kind for kind in group.types if fits(size, node_of_kind(group, kind))]
             if able:
                 yield min(able, key=lambda kind: (kind.gpu, kind.vcpu, kind.memory_mib, kind.name))

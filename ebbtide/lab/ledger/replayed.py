@@ -25,6 +25,7 @@ from ebbtide.lab.simulator.world.sleep import Asleep
 from ebbtide.lab.simulator.world.world import BEFORE_THE_MODEL, ClusterPlan, World
 from ebbtide.prices import GroupRate, PricingAssumption
 from ebbtide.provisioning_labels import NodeKind
+from ebbtide.settings.capacity.placed import resident_pods
 from ebbtide.settings.model import StackSettings
 from ebbtide.text.durations import HOUR_S
 from ebbtide.vocabulary.controller_config import ControllerConfig
@@ -52,16 +53,23 @@ class ReplayedUsd:
 
 
 def nodes_for(
-    settings: StackSettings, mixes: Mapping[str, Mix], workers: Mapping[str, int], at: datetime
+    settings: StackSettings,
+    mixes: Mapping[str, Mix],
+    workers: Mapping[str, int],
+    at: datetime,
+    *,
+    daemons: bool,
+    seed: int,
 ) -> Mapping[tuple[str, str], int]:
     """Return the nodes that the stack's provisioners have for these workers and all services, by group and type.
 
-    Counted `_SETTLED_S` after the workers were wanted, on an empty cluster whose budgets stay closed.
+    Counted `_SETTLED_S` after the workers were wanted, on an empty cluster whose budgets stay closed. `daemons`: with
+    DaemonSets that the stack file lacks. `seed`: of the autoscaler's draws between groups.
     """
     setup = replace(
-        night_setup_of(settings, ReplayOptions(start=at, days=1, rollouts=False)), end_s=_SETTLED_S, runs=()
+        night_setup_of(settings, ReplayOptions(start=at, days=1, rollouts=False, seed=seed)), end_s=_SETTLED_S, runs=()
     )
-    topology, plan = _cluster(settings, mixes)
+    topology, plan = _cluster(settings, mixes, daemons=daemons)
     world = World(plan, (), replace(world_setup_of(setup, Strategy.FIXED_FLEXIBLE), asleep=()))
     for pool, count in workers.items():
         world.timeline.at(0.0, partial(world.scale, pool, count), BEFORE_THE_MODEL)
@@ -78,9 +86,19 @@ _SETTLED_S = HOUR_S
 """Pods that found no node ask again within seconds, and a node boots in two minutes."""
 
 
-def _cluster(settings: StackSettings, mixes: Mapping[str, Mix]) -> tuple[Topology, ClusterPlan]:
-    """Return the stack as it is, with the types that ran."""
+def has_choice(settings: StackSettings) -> bool:
+    """Return whether pods may use several groups: a draw of the autoscaler decides which group grows."""
+    return any(len(pod.groups(settings.node_groups)) > 1 for pod in resident_pods(settings))
+
+
+_DRAWS = 3
+"""Replays with other draws. Each takes a second, and draws of a month offset each other in part."""
+
+
+def _cluster(settings: StackSettings, mixes: Mapping[str, Mix], *, daemons: bool) -> tuple[Topology, ClusterPlan]:
+    """Return the stack as it is, with the types that ran. `daemons`: with DaemonSets that the stack file lacks."""
     ran = with_types_that_ran(settings, mixes)
+    ran = ran.with_further_daemons() if daemons else ran
     topology, plan = cluster_of(ran.settings, Strategy.FIXED_FLEXIBLE)
     return topology, ran.offered(replace(plan, jobs=(), ray=()), topology)
 
@@ -95,21 +113,31 @@ class MonthReplay:
     rates: Rates
     mixes: Mapping[str, Mix]
 
-    def usd(self, naps: tuple[Asleep, ...], *, opens: bool) -> tuple[ReplayedUsd, ...] | None:
+    def usd(self, naps: tuple[Asleep, ...], *, opens: bool, daemons: bool = False) -> tuple[ReplayedUsd, ...] | None:
         """Return the dollars of recorded hours, without rollouts and, if the stack has services, with them.
 
-        `opens` False: the budgets of pods and of NodePools never open. None without a price.
+        If pods have a choice of groups, each with several draws between them.
+
+        `opens` False: the budgets of pods and of NodePools never open. `daemons`: with DaemonSets that the stack file
+        lacks. None without a price.
         """
         rollouts = (False, True) if self.settings.all_workloads else (False,)
-        replays = [self._replayed(naps, opens=opens, rollouts=rolled) for rolled in rollouts]
+        seeds = range(_DRAWS if has_choice(self.settings) else 1)
+        replays = [
+            self._replayed(naps, opens=opens, rollouts=rolled, daemons=daemons, seed=seed)
+            for rolled in rollouts
+            for seed in seeds
+        ]
         known = tuple(usd for usd in replays if usd is not None)
         return known if len(known) == len(replays) else None
 
-    def _replayed(self, naps: tuple[Asleep, ...], *, opens: bool, rollouts: bool) -> ReplayedUsd | None:
+    def _replayed(
+        self, naps: tuple[Asleep, ...], *, opens: bool, rollouts: bool, daemons: bool, seed: int
+    ) -> ReplayedUsd | None:
         month = self.ledger.month
-        options = ReplayOptions(start=month.begin, days=-int(-month.hours // 24), rollouts=rollouts)
+        options = ReplayOptions(start=month.begin, days=-int(-month.hours // 24), rollouts=rollouts, seed=seed)
         setup = replace(night_setup_of(self.settings, options), end_s=month.hours * HOUR_S, runs=(), asleep=naps)
-        topology, plan = _cluster(self.settings, self.mixes)
+        topology, plan = _cluster(self.settings, self.mixes, daemons=daemons)
         world = World(plan, (), world_setup_of(setup, Strategy.FIXED_FLEXIBLE))
         for pool, steps in self.pools.items():
             for at, value in steps:
