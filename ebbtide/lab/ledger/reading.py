@@ -22,7 +22,7 @@ VALUE = "value"
 """In place of a category: the share is of pods with this value of a label."""
 PRICE_STEP = timedelta(minutes=10)
 _STEP = timedelta(minutes=1)
-_SLOW_STEP = WANTED_STEP = timedelta(minutes=5)
+_SLOW_STEP = timedelta(minutes=5)
 _HOUR = timedelta(hours=1)
 _AT_ONCE = ONE_DAY // _STEP  # steps of one query
 _TWO_LEADERS = 4
@@ -42,8 +42,6 @@ class RecordedMonth:
     asleep: Mapping[str, Steps]  # 1 while a workload slept, otherwise 0; by kind, namespace and name
     requests: Requests
     most_nodes: Mapping[str, Steps] = field(default_factory=dict[str, Steps])  # the max of each group
-    most_wanted: Mapping[str, Mapping[float, float]] = field(default_factory=dict[str, Mapping[float, float]])
-    """The most workers that the scaler wanted in the five minutes before each time, by pool. A gap has no value."""
     forgotten: str  # why Prometheus lacks the first days; "" if it keeps them
     labels: Mapping[str, Requests] = field(default_factory=dict[str, Requests])
     """The same shares by value of each label in `costs.labels`; keys: group, "value", value."""
@@ -72,7 +70,6 @@ def read_month(
         asleep=reader.asleep(),
         requests=reader.requests(),
         most_nodes=reader.most_nodes(),
-        most_wanted=reader.most_wanted(),
         forgotten=reader.forgotten,
         labels={label: reader.labelled(label) for label in labels},
     )
@@ -125,11 +122,6 @@ class MonthReader:
 
     def most_nodes(self) -> dict[str, Steps]:
         return self._steps("group", f"max by (group) ({self.of('group_max_nodes')})", PRICE_STEP)
-
-    def most_wanted(self) -> dict[str, dict[float, float]]:
-        most = f"max by (pool) (max_over_time({self.of('pool_wanted')}[5m]))"
-        recorded = self._read(most, WANTED_STEP, "pool")
-        return {pool: {at.timestamp(): value for at, value in points.items()} for (pool,), points in recorded.items()}
 
     def asleep(self) -> dict[str, Steps]:
         asleep, awake = (f"max by (workload) ({self.of('workload_state', state=it)})" for it in ("asleep", "awake"))
