@@ -29,7 +29,7 @@ from ebbtide.lab.ledger.lives import Life, NodeKey, Span, overlap
 from ebbtide.lab.ledger.month import LEAST_RECORDED, ON_DEMAND, SPOT, Gap
 from ebbtide.lab.ledger.pattern import Pattern
 from ebbtide.lab.ledger.rates import Rates, plan_share
-from ebbtide.lab.ledger.reading import PRICE_STEP, RecordedMonth, Steps
+from ebbtide.lab.ledger.reading import PRICE_STEP, RecordedNodes, Steps
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.capacity.node_sets import with_node_sets
 from ebbtide.settings.model import StackSettings
@@ -49,7 +49,7 @@ class Bounding:
 
     settings: StackSettings
     span: Span
-    recording: RecordedMonth
+    recording: RecordedNodes
     rates: Rates
     lives: Sequence[Life]
     gaps: Sequence[Span]

@@ -118,11 +118,12 @@ class Amount:
     less_usd: float = 0.0
     more_usd: float = 0.0
 
-    def add(self, other: "Amount | NodeHours", share: float = 1.0) -> None:
-        self.hours += other.hours * share
-        self.usd += other.usd * share
-        self.less_usd += other.less_usd * share
-        self.more_usd += other.more_usd * share
+
+def add_amount(total: Amount | NodeHours, more: Amount | NodeHours, share: float = 1.0) -> None:
+    total.hours += more.hours * share
+    total.usd += more.usd * share
+    total.less_usd += more.less_usd * share
+    total.more_usd += more.more_usd * share
 
 
 Hourly: TypeAlias = Mapping[tuple[str, int], Amount]

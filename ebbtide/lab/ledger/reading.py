@@ -34,34 +34,43 @@ Requests = Mapping[tuple[str, str, str], Mapping[int, float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedMonth:
+class RecordedNodes:
+    """The part of a recording that states what nodes cost."""
+
     source: str
     sightings: Sightings
     prices: Mapping[str, Steps]  # on-demand dollars an hour by instance type
+    most_nodes: Mapping[str, Steps] = field(default_factory=dict[str, Steps])  # the max of each group
+    forgotten: str  # why Prometheus lacks the first days; "" if it keeps them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedMonth(RecordedNodes):
     wanted: Mapping[str, Steps]  # workers by pool
     asleep: Mapping[str, Steps]  # 1 while a workload slept, otherwise 0; by kind, namespace and name
     requests: Requests
-    most_nodes: Mapping[str, Steps] = field(default_factory=dict[str, Steps])  # the max of each group
-    forgotten: str  # why Prometheus lacks the first days; "" if it keeps them
     labels: Mapping[str, Requests] = field(default_factory=dict[str, Requests])
     """The same shares by value of each label in `costs.labels`; keys: group, "value", value."""
 
 
-def read_month(
-    prometheus: Prometheus,
-    customer: str,
-    month: Month,
-    labels: Sequence[str] = (),
-    until: datetime | None = None,
-) -> RecordedMonth:
-    """Return the month's recording, or its part before `until`.
+def read_nodes(prometheus: Prometheus, customer: str, month: Month, until: datetime) -> RecordedNodes:
+    """Return the nodes of a month's part before `until`.
 
-    Raises `LedgerError` if Prometheus cannot be trusted or lacks the month.
+    Raises `LedgerError` if Prometheus cannot be trusted or lacks the part.
     """
-    reader = MonthReader(prometheus, Metrics(customer), month, end=until or month.end)
-    if (doubt := prometheus.doubt()) is not None:  # wait for one time-out, not for one per query
-        raise LedgerError(doubt.why)
-    reader.refuse_two_clusters()
+    reader = _reader(prometheus, customer, month, until)
+    return RecordedNodes(
+        source=prometheus.where,
+        sightings=reader.sightings(),
+        prices=reader.prices(),
+        most_nodes=reader.most_nodes(),
+        forgotten=reader.forgotten,
+    )
+
+
+def read_month(prometheus: Prometheus, customer: str, month: Month, labels: Sequence[str] = ()) -> RecordedMonth:
+    """Return the month's recording. Raises `LedgerError` if Prometheus cannot be trusted or lacks the month."""
+    reader = _reader(prometheus, customer, month, month.end)
     return RecordedMonth(
         source=prometheus.where,
         sightings=reader.sightings(),
@@ -73,6 +82,14 @@ def read_month(
         forgotten=reader.forgotten,
         labels={label: reader.labelled(label) for label in labels},
     )
+
+
+def _reader(prometheus: Prometheus, customer: str, month: Month, until: datetime) -> "MonthReader":
+    reader = MonthReader(prometheus, Metrics(customer), month, end=until)
+    if (doubt := prometheus.doubt()) is not None:  # wait for one time-out, not for one per query
+        raise LedgerError(doubt.why)
+    reader.refuse_two_clusters()
+    return reader
 
 
 @dataclass

@@ -90,10 +90,13 @@ def billed_text(nodes_usd: float, all_usd: float) -> str:
 
 def basis(ledger: Ledger) -> str:
     """Return the prices of a ledger's dollars."""
-    plan = " and the assumed plan" if ledger.plan_usd else ""
-    reduced = ", before commitments and discounts" if ledger.basis == LIST_PRICES and not plan else ""
-    other = ", before other commitments and discounts" if ledger.basis == LIST_PRICES and plan else ""
-    return f"at {ledger.basis}{plan}{reduced}{other}"
+    return prices_text(ledger.basis, planned=bool(ledger.plan_usd))
+
+
+def prices_text(prices: str, *, planned: bool = False) -> str:
+    """Return the prices of dollars. `planned`: the dollars include the stack file's assumed plan."""
+    before = f", before {'other ' if planned else ''}commitments and discounts" if prices == LIST_PRICES else ""
+    return f"at {prices}{' and the assumed plan' if planned else ''}{before}"
 
 
 def recorded_text(ledger: Ledger) -> str:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from ebbtide.cli.__main__ import app
 from ebbtide.lab.ledger.month import LedgerError, last_month
-from ebbtide.lab.ledger.reading import read_month
+from ebbtide.lab.ledger.reading import read_month, read_nodes
 from ebbtide.lab.ledger.running import running_of
 from ebbtide.monitoring.client import Prometheus
 from ebbtide.monitoring.links import HttpLink
@@ -113,7 +113,7 @@ def test_the_max_of_groups_is_read(tmp_path: Path) -> None:
 def test_a_month_is_read_until_an_instant(whole: str) -> None:
     until = LAST.begin + timedelta(days=12, hours=7)
 
-    recording = read_month(connected(whole), "acme", LAST, until=until)
+    recording = read_nodes(connected(whole), "acme", LAST, until)
 
     assert until.timestamp() - 120 < max(recording.sightings.looks) <= until.timestamp() + 300
     settings = stack_of_text(stack(), stack="acme", file="Pulumi.acme.yaml")
