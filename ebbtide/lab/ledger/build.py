@@ -54,7 +54,7 @@ def ledger_of(recording: RecordedMonth, settings: StackSettings, month: Month, n
         beyond_min_usd=_beyond_min_usd(settings, paid, recording.requests),
         labels={label: tuple(_label_shares(paid.hourly, requests)) for label, requests in recording.labels.items()},
     )
-    return replace(ledger, alternatives=alternatives_of(settings, ledger, paid.peaks, rates, recording))
+    return replace(ledger, alternatives=alternatives_of(settings, ledger, paid, rates, recording))
 
 
 def usage_of_month(recording: RecordedMonth, settings: StackSettings, month: Month) -> Usage:
