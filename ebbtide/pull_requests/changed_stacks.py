@@ -5,13 +5,11 @@ the change, concerns those stacks. Files that affect no stack (documents, tests,
 other file concerns all: an unlisted file causes a needless preview, but never a missing one.
 
 The working tree is compared with its merge base, so that later changes of the other branch do not count; `main` and
-`main...`, the notation of a preview, are equal here. Git fetches nothing and asks for no password.
+`main...`, the notation of a preview, are equal here.
 """
 
-import os
 import posixpath
 import re
-import subprocess
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -23,11 +21,11 @@ from ebbtide.settings.file.document import read_document
 from ebbtide.settings.load import MOST_BYTES, STACKS, name_of, stack_names, stack_path
 from ebbtide.settings.reading import files_named
 from ebbtide.text.files import read_file
+from ebbtide.text.git import NoSuchRef, first_line, is_shallow, run_git
 
 NOTHING = "0" * 40
 """GitHub's commit id before the first push of a branch."""
 
-_OFFLINE = {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
 _HARMLESS = (
     ".ci/",
     ".github/",
@@ -99,9 +97,10 @@ def changed_stacks(against: str | None, root: Path) -> ChangedStacks:
 
 def commits_of_head(root: Path) -> frozenset[str]:
     """Return HEAD and all earlier commits. Raises `GitFailed` in a shallow clone too, which lacks some of them."""
-    if _git(root, "rev-parse", "--is-shallow-repository").strip() == "true":
+    commits = frozenset(_git(root, "rev-list", "HEAD").split())
+    if is_shallow(root):
         raise GitFailed("the clone is shallow: expected all commits (git fetch --unshallow, or fetch-depth: 0)")
-    return frozenset(_git(root, "rev-list", "HEAD").split())
+    return commits
 
 
 def _is_harmless(path: str) -> bool:
@@ -208,18 +207,16 @@ def _fork_point(against: str, root: Path) -> str:
     try:
         return _git(root, "merge-base", commit, "HEAD").strip()
     except GitFailed:
-        shallow = _git(root, "rev-parse", "--is-shallow-repository").strip() == "true"
-        advice = "the clone is shallow: git fetch --unshallow, or fetch-depth: 0" if shallow else "unrelated histories"
+        deepen = "the clone is shallow: git fetch --unshallow, or fetch-depth: 0"
+        advice = deepen if is_shallow(root) else "unrelated histories"
         raise GitFailed(f"--against {against}: no commit in common with HEAD ({advice})") from None
 
 
 def _git(root: Path, *arguments: str) -> str:
-    command = ["git", "-C", str(root), *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, check=False, env={**os.environ, **_OFFLINE})
-    except OSError as error:
-        raise GitFailed(f"git: {error.strerror or error}; wanted git on PATH") from None
+        done = run_git(root, *arguments)
+    except NoSuchRef as error:
+        raise GitFailed(str(error)) from None
     if done.returncode != 0:
-        first = done.stderr.decode(errors="replace").strip().partition("\n")[0]
-        raise GitFailed(f"git {arguments[0]}: {first or f'failed with {done.returncode}'}")
-    return done.stdout.decode(errors="replace")
+        raise GitFailed(f"git {arguments[0]}: {first_line(done.stderr)}")
+    return done.stdout

@@ -10,19 +10,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import pairwise
+from sys import maxsize
 
 from ebbtide.lab.ledger.lives import NodeType
 from ebbtide.lab.ledger.mix import NONE, Mix, kind_of, kinds_that_ran, mix_text, node_of_kind, price_of
 from ebbtide.lab.ledger.month import ON_DEMAND, SPOT, Alternative, Month
 from ebbtide.lab.ledger.rates import Rates, plan_share
 from ebbtide.lab.ledger.replayed import has_choice, nodes_for
-from ebbtide.lab.simulator.strategies.constant import fleet_groups
-from ebbtide.lab.simulator.strategies.fleet import nodes_of
-from ebbtide.lab.simulator.strategies.plans import EBBTIDE, plan_of, sizes_on
+from ebbtide.lab.simulator.strategies.plans import node_weights, sizes_on
 from ebbtide.lab.simulator.strategies.steady import steady_nodes, with_steady_nodes
 from ebbtide.prices import InstanceType, PricingAssumption
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.capacity.node_sets import with_node_sets
+from ebbtide.settings.capacity.packing import Nodes, Packing
+from ebbtide.settings.capacity.placed import resident_pods
 from ebbtide.settings.capacity.placement import fits, pod_size
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
@@ -103,9 +104,10 @@ def fleets_for_workers(
 ) -> tuple[StackSettings, Sequence[Sequence[FleetNodes]]]:
     """Return the stack of a constant fleet that holds these workers and the services, and such fleets.
 
-    They are what the provisioners have when they place pod by pod on one cluster: of the types that ran when each group
-    had most nodes, and of all types that the file offers Karpenter; each also with DaemonSets that the file lacks. If
-    each service has one group, the first is the tightest packing.
+    The first is the tightest packing on nodes of the type of which most capacity ran when the group had most nodes; if
+    that type does not fit each pod of the group, of the type by which nodes of the stack are counted. The others are
+    what the provisioners have when they place pod by pod on one cluster: of the types that ran when each group had most
+    nodes, and of all types that the file offers Karpenter; each also with DaemonSets that the file lacks.
     Pods of spot groups have the on-demand nodes of `steady_nodes`. No group has a limit.
     """
     stays = with_steady_nodes(settings)
@@ -113,7 +115,6 @@ def fleets_for_workers(
     stays = stays.model_copy(update={"node_groups": groups})
     ran = {name: nodes for name, nodes in peaks.items() if name in groups and groups[name].kind is not NodeKind.SPOT}
     offers = [ran, {name: nodes for name, nodes in ran.items() if not groups[name].by_karpenter}]
-    choice = has_choice(stays)
     placed = [
         [
             _on_demand(group, groups[group], ran.get(group, NONE), name, count)
@@ -121,37 +122,44 @@ def fleets_for_workers(
         ]
         for mixes in (offers if offers[0] != offers[1] else offers[:1])
         for daemons in (False, True)
-        for seed in range(_DRAWS if choice else 1)
+        for seed in range(_SEEDS if has_choice(stays) else 1)
     ]
-    return stays, placed if choice else (_tightest(settings, workers, ran), *placed)
+    return stays, [_tightest(settings, workers, ran), *placed]
 
 
-_DRAWS = 8
-"""Of the autoscaler between groups. With two groups of equal chance one is missed by all in less than a hundredth."""
+_SEEDS = 8
+"""Seeds: of two groups with equal chances, one is missed by all of them in less than a hundredth."""
 _NO_LIMIT = 100_000
 """A fleet that stays may have more nodes of a group than the file's `max`: those of spot nodes are on demand."""
 
 
 def _tightest(settings: StackSettings, workers: Mapping[str, int], ran: Mapping[str, Mix]) -> Sequence[FleetNodes]:
-    """Return the tightest packing on nodes of the type of which most capacity ran when the group had most nodes.
-
-    If that type does not fit each pod of the group, it is the type by which nodes of the stack are counted.
+    """Return the tightest packing. A service that several groups take has room beside pods that no other group takes,
+    and otherwise nodes of the cheapest group.
     """
     homes = dict(settings.node_groups)
     for name, group in settings.node_groups.items():
         kind = _for_all_pods(settings, name, ran.get(name, NONE))
         if kind is not None:
             homes[name] = group.model_copy(update={"instance_types": (kind.name,)})
-    topology = steady_nodes(settings.model_copy(update={"node_groups": homes}))
-    stays = topology.settings
-    pods = [(stays.workers[name].node_group, pod_size(stays.workers[name]), count) for name, count in workers.items()]
-    tightest: list[FleetNodes] = []
-    for group in fleet_groups(stays, plan_of(topology, EBBTIDE)):
-        home, kind = settings.node_groups[group.name], stays.node_groups[group.name].types[0]
-        of_group = [(size, count) for place, size, count in pods if place == group.name]
-        least = nodes_of(replace(group, shape=node_of_kind(home, kind)), of_group)
-        tightest.append(_on_demand(group.name, home, ran.get(group.name, NONE), kind.name, least))
-    return tightest
+    stays = steady_nodes(settings.model_copy(update={"node_groups": homes})).settings
+    kinds = {name: group.types[0] for name, group in stays.node_groups.items()}
+    usd = node_weights(stays)
+    names = sorted(kinds, key=lambda name: (usd[name], name))
+    packing = Packing(
+        {name: Nodes(each=node_of_kind(settings.node_groups[name], kinds[name]), most=maxsize) for name in names}
+    )
+    for name, group in stays.node_groups.items():
+        packing.open(name, group.min)
+    residents = [(pod.size, pod.initial, pod.groups(stays.node_groups)) for pod in resident_pods(stays)]
+    pools = [(stays.workers[name], count) for name, count in workers.items()]
+    pods = [*residents, *((pod_size(pool), count, (pool.node_group,)) for pool, count in pools)]
+    for size, count, groups in sorted(pods, key=lambda pod: (len(pod[2]) > 1, -pod[0].cpu, -pod[0].memory)):
+        packing.place(size, count, groups)
+    return [
+        _on_demand(name, settings.node_groups[name], ran.get(name, NONE), kinds[name].name, packing.opened[name])
+        for name in stays.node_groups
+    ]
 
 
 def _on_demand(group: str, home: NodeGroupSettings, ran: Mix, name: str, count: int) -> FleetNodes:

@@ -64,7 +64,7 @@ def nodes_for(
     """Return the nodes that the stack's provisioners have for these workers and all services, by group and type.
 
     Counted `_SETTLED_S` after the workers were wanted, on an empty cluster whose budgets stay closed. `daemons`: with
-    DaemonSets that the stack file lacks. `seed`: of the autoscaler's draws between groups.
+    DaemonSets that the stack file lacks. `seed`: of boot times and of draws between groups.
     """
     setup = replace(
         night_setup_of(settings, ReplayOptions(start=at, days=1, rollouts=False, seed=seed)), end_s=_SETTLED_S, runs=()
@@ -87,12 +87,12 @@ _SETTLED_S = HOUR_S
 
 
 def has_choice(settings: StackSettings) -> bool:
-    """Return whether pods may use several groups: a draw of the autoscaler decides which group grows."""
+    """Return whether pods may use several groups: the seed decides which of them has nodes first, and so more pods."""
     return any(len(pod.groups(settings.node_groups)) > 1 for pod in resident_pods(settings))
 
 
-_DRAWS = 3
-"""Replays with other draws. Each takes a second, and draws of a month offset each other in part."""
+_SEEDS = 3
+"""Seeds of a replay. Each takes a second, and the chances of a month offset each other in part."""
 
 
 def _cluster(settings: StackSettings, mixes: Mapping[str, Mix], *, daemons: bool) -> tuple[Topology, ClusterPlan]:
@@ -116,13 +116,13 @@ class MonthReplay:
     def usd(self, naps: tuple[Asleep, ...], *, opens: bool, daemons: bool = False) -> tuple[ReplayedUsd, ...] | None:
         """Return the dollars of recorded hours, without rollouts and, if the stack has services, with them.
 
-        If pods have a choice of groups, each with several draws between them.
+        If pods have a choice of groups, each with several seeds.
 
         `opens` False: the budgets of pods and of NodePools never open. `daemons`: with DaemonSets that the stack file
         lacks. None without a price.
         """
         rollouts = (False, True) if self.settings.all_workloads else (False,)
-        seeds = range(_DRAWS if has_choice(self.settings) else 1)
+        seeds = range(_SEEDS if has_choice(self.settings) else 1)
         replays = [
             self._replayed(naps, opens=opens, rollouts=rolled, daemons=daemons, seed=seed)
             for rolled in rollouts

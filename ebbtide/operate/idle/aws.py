@@ -55,7 +55,7 @@ def _volumes(
     question = AwsCall(
         action="ec2:DescribeVolumes",
         parameters={"Filters": [{"Name": "status", "Values": ["available"]}, ours]},
-        region=settings.region,
+        region=settings.stated_region,
         answers="Volumes",
         token="NextToken",
     )
@@ -77,7 +77,7 @@ def _volumes(
             kind="volume",
             name=claim or tags.get("Name", f"{size} of {created:%Y-%m-%d}"),
             evidence="; ".join(filter(None, (evidence, state.evidence))),
-            usd=_volume_usd(settings.region, volume),
+            usd=_volume_usd(settings.stated_region, volume),
             since=created,
         )
     unread += (f"volumes: the use of claim {', '.join(sorted(names))}: {why}" for why, names in undecided.items())
@@ -124,7 +124,9 @@ def _sets(settings: StackSettings) -> Iterator[str]:
 def _balancers(aws: Aws, settings: StackSettings, now: datetime) -> Iterator[IdleFinding]:
     def ask(operation: str, answers: str, **parameters: object) -> list[Any]:
         action, paging = f"elasticloadbalancing:{operation}", {"token": "NextMarker", "token_parameter": "Marker"}
-        return aws.ask(AwsCall(action=action, parameters=parameters, region=settings.region, answers=answers, **paging))
+        return aws.ask(
+            AwsCall(action=action, parameters=parameters, region=settings.stated_region, answers=answers, **paging)
+        )
 
     asleep = {f"{policy.namespace}/{policy.name}" for policy in sleepers_of(settings)}
     for balancer in ask("DescribeLoadBalancers", "LoadBalancers"):

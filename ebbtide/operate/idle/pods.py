@@ -1,11 +1,10 @@
 """The pods that run now, and the monthly cost of each pod's requests.
 
 A pod costs its share of its node's list price: the mean of its shares of CPU and memory, or its share of GPUs on a node
-with GPUs. Spot nodes have the typical spot price of the price tables.
+with GPUs. Spot nodes have the typical spot price of the price tables, but none on a cluster whose region is unknown.
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 
@@ -34,6 +33,16 @@ def usd_of(pods: Sequence[PricedPod]) -> float | None:
     return sum(prices) if len(prices) == len(pods) else None
 
 
+def _spot_usd(region: str, kind: str, listed: float | None) -> float | None:
+    """Return the typical spot price, or the list price without one. Without a region no spot price is known."""
+    if not region:
+        return None
+    try:
+        return spot_typical(region, kind)
+    except NoPrice:
+        return listed
+
+
 def running_pods(prometheus: Prometheus, settings: StackSettings) -> list[PricedPod] | UnknownAnswer:
     everything = f'{{__name__=~"ebbtide_(pod|node)_.+",{CUSTOMER}="{settings.customer}"}}'
     samples = prometheus.ask(everything, stands_on=("pod_info",))
@@ -54,8 +63,7 @@ def running_pods(prometheus: Prometheus, settings: StackSettings) -> list[Priced
         node = labels_of.get(("node_info", on), {})
         usd = values.get(("node_dollars_per_hour", on))
         if node.get("capacity_type", "").lower() == "spot":
-            with suppress(NoPrice):
-                usd = spot_typical(settings.region, node.get("instance_type", ""))
+            usd = _spot_usd(settings.stated_region, node.get("instance_type", ""), usd)
         requested = {of: values.get((f"pod_requested_{of}", *pod), 0.0) for of in ("cpu_cores", "memory_bytes", "gpus")}
         resources = ("gpus",) if values.get(("node_gpus", on)) else ("cpu_cores", "memory_bytes")
         share = sum(requested[of] / (values.get((f"node_{of}", on)) or inf) for of in resources) / len(resources)

@@ -6,7 +6,9 @@ import pytest
 
 from benchmarks.known_month import Known, known
 from benchmarks.known_recordings import KARPENTER, karpenter_month, night_month
+from benchmarks.known_stacks import stack_named
 from benchmarks.ledger_months import Stated, case_of, course_of, measured, row, stated_in
+from ebbtide.lab.ledger.fleets import fleets_for_workers
 from ebbtide.lab.ledger.month import Month
 from ebbtide.lab.ledger.reading import RecordedMonth
 
@@ -77,6 +79,16 @@ def test_a_month_of_the_second_model_lies_in_the_stated_ranges() -> None:
 
     assert missed(month) == set()
     assert measured(month)["paid"][1:] == pytest.approx([month.paid_usd] * 2, rel=0.01)
+
+
+def test_services_are_once_in_a_fleet_and_on_whichever_group_has_nodes_first() -> None:
+    """The fleet of a seed has services on one more node of the group `memory`, or on nodes of `flexible`."""
+    settings = stack_named("two flexible groups")
+    _, fleets = fleets_for_workers(settings, {"join": 4, "prep": 4}, {}, FEBRUARY.begin)
+
+    counts = [{each.group: each.count for each in nodes} for nodes in fleets]
+    assert {"fixed": 3, "flexible": 2, "memory": 3} in counts
+    assert {"fixed": 3, "flexible": 1, "memory": 4} in counts
 
 
 def test_a_row_counts_a_missing_range_as_not_contained_and_has_its_median_width() -> None:

@@ -78,10 +78,12 @@ def awake(days: range) -> Iterator[tuple[float, float]]:
     return ((24.0 * day + 6, 24.0 * day + 20) for day in days)
 
 
-def stack(folder: Path, *, groups: str, more: str = "") -> StackSettings:
+def stack(
+    folder: Path, *, groups: str, more: str = "", pods: str = "replicas: 1, cpu: 6, memory: 20Gi"
+) -> StackSettings:
     """A service that fills a node of 8 CPUs, and sleeps at night."""
     sleep = "sleep: { when: outsideBusinessHours }"
-    api = f'{{ category: flexible, image: "a:1", replicas: 1, cpu: 6, memory: 20Gi, {sleep} }}'
+    api = f'{{ category: flexible, image: "a:1", {pods}, {sleep} }}'
     return loaded(shortest(more=f"aws:region: {REGION}\n{groups}\nebbtide:workloads:\n  api: {api}\n{more}"), folder)
 
 
@@ -226,12 +228,73 @@ def test_nodes_without_a_group_are_in_the_peak_fleet(tmp_path: Path) -> None:
 def test_workers_at_the_peak_have_the_nodes_of_the_peak(ran: str, nodes: int, tmp_path: Path) -> None:
     """A small node holds a worker or the service; of two large ones one holds three workers, and one the rest."""
     busy = [Node(group="flexible", kind=ran, begin=100, end=104) for _ in range(nodes)]
-    settings = stack(tmp_path, groups=flexible(f"{SMALL}, {LARGE}"))
-    fleet = named(month_of(settings, [*FIXED, *busy], [(0, 0), (100, 4), (104, 0)]), "workers at the peak")
+    fleet = named(at_work(tmp_path, flexible(ran), busy), "workers at the peak")
 
-    assert fleet.low_usd == pytest.approx(HOURS * (2 * price(SMALL) + nodes * price(ran)))
-    assert fleet.high_usd == pytest.approx((fleet.low_usd or 0) + HOURS * price(ran))
-    assert has(fleet, f"{nodes} flexible ({ran}), or 2 fixed ({SMALL}), {nodes + 1} flexible ({ran})")
+    truth = HOURS * (2 * price(SMALL) + nodes * price(ran))
+    assert (fleet.low_usd, fleet.high_usd) == pytest.approx((truth, truth))
+    assert has(fleet, f"nodes: 2 fixed ({SMALL}), {nodes} flexible ({ran})")
+
+
+def at_work(folder: Path, groups: str, busy: Sequence[Node]) -> Ledger:
+    """Four workers from hour 100 to 104."""
+    return month_of(stack(folder, groups=groups), [*FIXED, *busy], [(0, 0), (100, 4), (104, 0)])
+
+
+def test_a_fleet_that_stays_may_have_more_nodes_than_the_groups_max(tmp_path: Path) -> None:
+    """The `max` was lowered after the month."""
+    busy = [Node(group="flexible", kind=SMALL, begin=100, end=104) for _ in range(5)]
+    fleet = named(at_work(tmp_path, flexible(SMALL, CA).replace("max: 20", "max: 3"), busy), "workers at the peak")
+
+    assert fleet.low_usd == pytest.approx(HOURS * 7 * price(SMALL))
+
+
+def test_workers_at_the_peak_are_a_range_if_karpenter_may_launch_cheaper_types_than_those_that_ran(
+    tmp_path: Path,
+) -> None:
+    busy = [Node(group="flexible", kind=SMALL, begin=100, end=104) for _ in range(5)]
+    fleet = named(at_work(tmp_path, flexible(f"{SMALL}, {LARGE}"), busy), "workers at the peak")
+
+    low, high = (HOURS * (2 * price(SMALL) + usd) for usd in (2 * price(LARGE), 5 * price(SMALL)))
+    assert (fleet.low_usd, fleet.high_usd) == pytest.approx((low, high))
+    assert has(fleet, f"2 flexible ({LARGE}), or 2 fixed ({SMALL}), 5 flexible ({SMALL})")
+
+
+@pytest.mark.parametrize(
+    ("reserved", "most"), [pytest.param("", 2, id="unknown"), pytest.param(", reserved: { cpu: 20m }", 1, id="known")]
+)
+def test_pods_that_fill_a_node_may_need_two_beside_daemon_sets_that_the_file_lacks(
+    reserved: str, most: int, tmp_path: Path
+) -> None:
+    groups = flexible(SMALL, CA).replace("max: 20 }", f"max: 20{reserved} }}")
+    ledger = month_of(
+        stack(tmp_path, groups=groups, pods="replicas: 2, cpu: 3800m, memory: 2Gi"), [*FIXED, *by_day(SMALL)]
+    )
+
+    low, high = saved(ledger, "nothing sleeps")
+    usd = NIGHTS * price(SMALL)
+    assert low < usd
+    assert (high > 2 * usd) == (most == 2)
+    assert has(named(ledger, "nothing sleeps"), "DaemonSets that the stack file lacks: 250m and 256Mi on each node")
+
+
+def test_a_pod_that_needs_an_entire_node_still_has_it(tmp_path: Path) -> None:
+    settings = stack(tmp_path, groups=flexible(SMALL, CA), pods="replicas: 1, cpu: 7500m, memory: 2Gi")
+
+    low, _ = saved(month_of(settings, [*FIXED, *by_day(SMALL)]), "nothing sleeps")
+    assert low > 0.7 * NIGHTS * price(SMALL)
+
+
+def test_workers_at_the_peak_count_a_service_that_two_groups_take_once(tmp_path: Path) -> None:
+    """A node of the group memory runs for its two workers, and has room for the service."""
+    groups = f"{flexible(LARGE, CA)}\n  memory: {{ kind: flexible, instanceTypes: [r7i.4xlarge], max: 4 }}"
+    text = stack(tmp_path, groups=groups)
+    pool = text.workers["train"].model_copy(update={"node_group": "memory"})
+    settings = text.model_copy(update={"workers": {"train": pool}})
+    busy = [Node(group="memory", kind="r7i.4xlarge", begin=100, end=104)]
+    fleet = named(month_of(settings, [*FIXED, *busy], [(0, 0), (100, 2), (104, 0)]), "workers at the peak")
+
+    truth = HOURS * (2 * price(SMALL) + price("r7i.4xlarge"))
+    assert (fleet.low_usd, fleet.high_usd) == pytest.approx((truth, truth))
 
 
 BEFORE = "fixed fleet before"
