@@ -26,7 +26,7 @@ class MonthBefore:
 
     @property
     def notes(self) -> list[str]:
-        part = f"Last month: {_recorded_text(self)}. Its gaps are in no figure."
+        part = f"Last month: {_recorded_text(self)}. Gaps of last month are in no figure."
         return [*([part] if self.recorded_share < 1 else []), *filter(None, [self.unchecked])]
 
 

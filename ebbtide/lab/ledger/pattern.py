@@ -4,7 +4,7 @@ An hour takes the mean of the same weekday's hours; without one, of the same hou
 that hour of any day; then of all recorded hours. Hours with a gap say nothing.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -58,12 +58,19 @@ class Pattern:
         return low, high
 
     def _same_hours(self, hours: Sequence[int], *, similar: bool) -> Iterator[Span]:
-        """Yield the bounds of the same local hours' dollars, of each recorded day or of those that are `similar`."""
-        wanted = {self._local(hour).hour for hour in hours}
+        """Yield the bounds of the same local hours' dollars, of each recorded day or of those that are `similar`.
+
+        A local hour that a day has twice, when clocks change, counts as the mean of both.
+        """
+        needed = Counter(self._local(hour).hour for hour in hours)
         weekend = _is_weekend(self._local(hours[0]))
         for day, by_hour in self._days.items():
-            if wanted <= by_hour.keys() and not (similar and _is_weekend(day) != weekend):
-                yield bounds_of(amount for hour in wanted for amount in by_hour[hour])
+            if needed.keys() <= by_hour.keys() and not (similar and _is_weekend(day) != weekend):
+                sums = [Amount() for _ in needed]
+                for total, (hour, times) in zip(sums, needed.items(), strict=True):
+                    for amount in by_hour[hour]:
+                        add_amount(total, amount, times / len(by_hour[hour]))
+                yield bounds_of(sums)
 
     @property
     def complete_days(self) -> int:
@@ -72,13 +79,15 @@ class Pattern:
 
     @cached_property
     def _days(self) -> Mapping[date, Mapping[int, Sequence[Amount]]]:
-        """Amounts of recorded hours, by local day and hour."""
-        days: defaultdict[date, dict[int, Sequence[Amount]]] = defaultdict(dict)
+        """Amounts of recorded hours, by local day and hour: a day on which clocks change may have an hour twice."""
+        days: defaultdict[date, defaultdict[int, list[Amount]]] = defaultdict(lambda: defaultdict(list))
         for hour, share in self.recorded.items():
             if share == 1:
                 local = self._local(hour)
-                amounts = [self.hourly.get((group, hour), Amount()) for group in self._groups]
-                days[local.date()][local.hour] = amounts
+                total = Amount()
+                for group in self._groups:
+                    add_amount(total, self.hourly.get((group, hour), Amount()))
+                days[local.date()][local.hour].append(total)
         return days
 
     @cached_property

@@ -4,7 +4,7 @@ The figure of the month's end takes the same hour of the same weekday. Its range
 recorded workday for each workday to come, and so for weekends; gaps widen it. It knows no holidays and no other change.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 
 from ebbtide.lab.ledger.lives import NodeKey, Span
-from ebbtide.lab.ledger.month import ON_DEMAND, SPOT, Amount, Month, add_amount, bounds_of
+from ebbtide.lab.ledger.month import ON_DEMAND, SPOT, Amount, Gap, Month, add_amount, bounds_of
 from ebbtide.lab.ledger.month_before import MonthBefore, by_group
 from ebbtide.lab.ledger.paid import Paid, paid_of
 from ebbtide.lab.ledger.pattern import Pattern
@@ -94,8 +94,12 @@ class Running:
 
     @property
     def model_usd(self) -> float | None:
+        """The typical dollars of the month's end, with the model's figure of gaps; within the range."""
+        if self.at_end_usd is None:
+            return None
+        low, high = self.at_end_usd
         gaps = sum(gap.model_usd or 0.0 for gap in self.paid.gaps)
-        return sum(amount.usd for amount in self.at_end.values()) + gaps if self.at_end else None
+        return min(high, max(low, sum(amount.usd for amount in self.at_end.values()) + gaps))
 
     @property
     def headline(self) -> str:
@@ -115,9 +119,10 @@ class Running:
 
     @property
     def sheets(self) -> Mapping[str, Sheet]:
+        gaps = self.paid.gaps
         return {
-            "dollars": self._sheet("dollars", DOLLARS, dollars_of),
-            "node-hours": self._sheet("node-hours", COUNT, lambda part: sum(amount.hours for amount in part)),
+            "dollars": self._sheet("dollars", DOLLARS, dollars_of, span(*bounds_of((), gaps)) if gaps else None),
+            "node-hours": self._sheet("node-hours", COUNT, lambda part, _: sum(amount.hours for amount in part)),
         }
 
     @property
@@ -133,7 +138,6 @@ class Running:
             *([SPOT_IS_A_RANGE] if on_spot else []),
             *([usage] if self.expected else []),
             *last,
-            *(["Gaps are in the figures above the tables, and in no group."] if self.paid.gaps else []),
             *gap_notes(self.paid.gaps),
             *self.paid.notes,
         ]
@@ -185,20 +189,31 @@ class Running:
     def _pattern(self) -> Pattern:
         return Pattern(month=self.month, hourly=self.paid.hourly, recorded=self.paid.recorded)
 
-    def _sheet(self, what: str, unit: Unit, cell: Callable[[Collection[Amount]], Cell]) -> Sheet:
+    def _sheet(
+        self, what: str, unit: Unit, cell: Callable[[Iterable[Amount], Sequence[Gap]], Cell], gaps_cell: Cell = None
+    ) -> Sheet:
+        """Return a table of the groups. This month's gaps are in the totals to date and at its end."""
+
         def has_figure(group: str) -> bool:
             return unit is not DOLLARS or group != UNTYPED
 
+        gaps = self.paid.gaps
         last: Mapping[str, Amount] = {} if isinstance(self.last, str) else self.last.amounts
-        parts: Sequence[Mapping[str, Amount]] = (self.to_date, self.at_end, self.expected, last)
-        names = sorted({name for part in parts for name in part}, key=lambda name: (name in (NO_GROUP, UNTYPED), name))
+        parts = ((self.to_date, gaps), (self.at_end, gaps), (self.expected, ()), (last, ()))
+        names = {name for part, _ in parts for name in part}
         return Sheet(
-            columns=[*left("group", fold=True), *right(*_COLUMNS, unit=unit)],
+            columns=[*left("group", fold=True), *right(*_COLUMNS, unit=unit, fold=True)],
             rows=[
-                (name, *(cell([part[name]]) if name in part and has_figure(name) else None for part in parts))
-                for name in names
+                *(
+                    (
+                        name,
+                        *(cell([part[name]], ()) if name in part and has_figure(name) else None for part, _ in parts),
+                    )
+                    for name in sorted(names, key=lambda name: (name in (NO_GROUP, UNTYPED), name))
+                ),
+                *([("gaps", gaps_cell, gaps_cell if self.at_end else None, None, None)] if gaps_cell else []),
             ],
-            total=("total", *(cell(part.values()) if part else None for part in parts)),
+            total=("total", *(cell(part.values(), unsure) if part else None for part, unsure in parts)),
             caption=f"Recorded {what} by group, beside the expected ones.",
         )
 

@@ -140,9 +140,9 @@ def saved_by(ledger: Ledger, difference: Difference | None) -> tuple[tuple[float
     return difference.saved.get(BEFORE), difference.nodes_usd
 
 
-def dollars_of(amounts: Iterable[Amount | NodeHours]) -> str:
-    """Return the dollars of recorded nodes, as a range if there are spot nodes."""
-    return span(*bounds_of(amounts))
+def dollars_of(amounts: Iterable[Amount | NodeHours], gaps: Sequence[Gap] = ()) -> str:
+    """Return the dollars of recorded nodes and of gaps, as a range if there are spot nodes or gaps."""
+    return span(*bounds_of(amounts, gaps))
 
 
 def share_text(ledger: Ledger, usd: float) -> str:

@@ -9,9 +9,11 @@ import pytest
 
 from ebbtide.lab.ledger.month import Amount, Month, bounds_of
 from ebbtide.lab.ledger.month_before import MonthBefore, by_group, month_before
+from ebbtide.lab.ledger.pattern import Pattern
 from ebbtide.lab.ledger.running import Running, running_of
 from ebbtide.settings import StackSettings
 from ebbtide.text.counts import DASH
+from ebbtide.text.money import dollar_range
 from tests.builders.monitoring.month import FIXED, KnownMonth, stack
 from tests.builders.settings import loaded
 
@@ -57,6 +59,21 @@ def test_a_gap_before_now_widens_the_range(acme: StackSettings) -> None:
     assert torn.at_end_usd is not None
     assert torn.at_end_usd[1] - torn.at_end_usd[0] > 1.1 * (whole.at_end_usd[1] - whole.at_end_usd[0])
     assert any(note.startswith("1 gap, 30 hours: $") for note in torn.notes)
+    rows = {row[0]: row for row in torn.sheets["dollars"].body}
+    assert rows["total"][1] == dollar_range(*torn.to_date_usd)
+    assert rows["gaps"][1:] == [dollar_range(*bounds_of((), torn.paid.gaps))] * 2 + [DASH] * 2
+    assert "gaps" not in {row[0] for row in whole.sheets["dollars"].body}
+    assert torn.model_usd is not None
+    assert torn.at_end_usd[0] <= torn.model_usd <= torn.at_end_usd[1]
+
+
+def test_a_day_to_come_with_an_hour_more_costs_an_hour_more() -> None:
+    """On the last Sunday of October clocks go back: from its begin the month has 169 hours, each of one dollar."""
+    hours = range(24 * 24)
+    hourly = {("fixed", hour): Amount(1.0, 1.0) for hour in hours}
+    pattern = Pattern(month=OCTOBER, hourly=hourly, recorded=dict.fromkeys(hours, 1.0))
+
+    assert pattern.extremes((OCTOBER.begin + timedelta(days=24)).timestamp()) == pytest.approx((169, 169))
 
 
 def test_nodes_that_run_now_have_not_left(acme: StackSettings) -> None:
@@ -153,7 +170,9 @@ def test_a_last_month_with_gaps_says_how_much_of_it_was_recorded(tmp_path: Path,
 
     assert isinstance(torn, MonthBefore)
     assert isinstance(complete, MonthBefore)
-    assert torn.notes == ["Last month: 21 d 1 h of the 745 hours of 2026-10 were recorded. Its gaps are in no figure."]
+    assert torn.notes == [
+        "Last month: 21 d 1 h of the 745 hours of 2026-10 were recorded. Gaps of last month are in no figure."
+    ]
     assert complete.recorded_share == 1
     assert not complete.notes
     assert torn.amounts["fixed"].hours == pytest.approx(complete.amounts["fixed"].hours * 505 / 745, rel=0.01)
