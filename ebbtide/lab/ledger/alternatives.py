@@ -7,7 +7,7 @@ model and dollars of gaps cancel out, and no saving is claimed for a gap.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import pairwise
 
@@ -82,7 +82,14 @@ def _replayed(
         seconds[nap.workload] += round(nap.end - nap.begin)
     slept = ", ".join(f"{name} {count / HOUR_S:.0f} hours" for name, count in seconds.items())
     mixes = mixes_of(ledger.paid)
-    model = MonthReplay(settings=known, ledger=ledger, pools=pools, rates=rates, mixes=mixes)
+    model = MonthReplay(
+        settings=known,
+        ledger=ledger,
+        pools=pools,
+        rates=rates,
+        mixes=mixes,
+        planned={name: group.min for name, group in settings.node_groups.items()},
+    )
     comparison = Comparison(
         ledger=ledger,
         as_it_was=model.usd(naps, opens=True),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import inf
 
 from ebbtide.lab.ledger.lives import Span
-from ebbtide.lab.ledger.month import Hourly
+from ebbtide.lab.ledger.month import Amount, Hourly
 from ebbtide.lab.ledger.reading import PRICE_STEP, Steps
 from ebbtide.settings.capacity.node_sets import sets_without_autoscaler
 from ebbtide.settings.model import StackSettings
@@ -62,8 +62,11 @@ class GroupSizes:
             if name in constant and (least, most) != (group.min, group.max):
                 numbers = f"{most}" if least == most else f"{least} to {most}"
                 texts.append(f"{name} had {numbers} nodes, and {group.max} by the stack file, without an autoscaler")
-            elif most != group.max:
+                continue
+            if most != group.max:
                 texts.append(f"{name} may have {number_of(most, 'node')} as in the month, max is {group.max} by now")
+            if least != group.min:
+                texts.append(f"{name} keeps {number_of(least, 'node')} as in the month, min is {group.min} by now")
         return settings.model_copy(update={"node_groups": groups}), tuple(texts)
 
 
@@ -71,9 +74,7 @@ def usual_least(hourly: Hourly, recorded: Mapping[int, float]) -> Mapping[str, i
     """Return the nodes that each group had at least in all but a few recorded hours."""
     hours = [hour for hour, share in recorded.items() if share >= _LEAST_OF_HOUR]
     return {
-        group: _usual(
-            [hourly[group, hour].hours / recorded[hour] if (group, hour) in hourly else 0.0 for hour in hours]
-        )
+        group: _usual([hourly.get((group, hour), Amount()).hours / recorded[hour] for hour in hours])
         for group in sorted({group for group, _ in hourly})
     }
 
