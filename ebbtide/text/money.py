@@ -5,6 +5,9 @@ from math import ceil, floor, log10
 HOURS_PER_MONTH = 730
 """AWS' month: a twelfth of a year."""
 
+LEAST_SHOWN = 0.005
+"""Half a cent: smaller amounts are shown as 0."""
+
 MINUS = "\N{MINUS SIGN}"
 
 
@@ -20,7 +23,7 @@ def cents(usd: float) -> str:
 
 def about_dollars(usd: float, *, at_most: bool = False) -> str:
     """Format an estimate with two digits: 442 is `$440`. An upper bound is rounded up: `$450`."""
-    if abs(usd) < _CENT / 2:
+    if abs(usd) < LEAST_SHOWN:
         return dollars(0.0)
     step = 10.0 ** (floor(log10(abs(usd))) - 1)
     return dollars(step * (ceil(round(usd / step, _STEP_DIGITS)) if at_most else round(usd / step)))
@@ -29,19 +32,25 @@ def about_dollars(usd: float, *, at_most: bool = False) -> str:
 def dollar_range(low: float, high: float) -> str:
     """Format bounds, rounded outward in steps of a twentieth of their distance or less: 81 to 918 is `$80 to $920`.
 
-    A step is 1, 2 or 5 times a power of ten: at least a cent, and at least a dollar from 100 dollars on. Bounds closer
-    together than half a cent are one figure.
+    A step is 1, 2 or 5 times a power of ten: at least a cent, and at least a dollar from 100 dollars on. A low bound
+    above 0 is also rounded by a twentieth of itself at most, since that much is certain: 722 to 16,270 is
+    `$720 to $16,500`.
+    Bounds closer together than half a cent are one figure.
     """
-    if high - low < _CENT / 2:
+    if high - low < LEAST_SHOWN:
         return dollars(low)
-    most = (high - low) / 20
-    power = 10.0 ** floor(log10(most))
-    step = max(power * max(times for times in (1, 2, 5) if times * power <= most * _ROUNDING), _CENT)
-    if max(abs(low), abs(high)) >= _CENTS_BELOW:
-        step = max(step, 1.0)
+    least = 1.0 if max(abs(low), abs(high)) >= _CENTS_BELOW else _CENT
+    step = max(_step((high - low) / 20), least)
     digits = 2 if step < 1 else 0
-    steps = floor(round(low / step, _STEP_DIGITS)), ceil(round(high / step, _STEP_DIGITS))
-    return " to ".join(_written(number * step, digits) for number in steps)
+    low_step = min(step, max(_step(low / 20), _CENT if digits else 1.0)) if low > LEAST_SHOWN else step
+    bounds = low_step * floor(round(low / low_step, _STEP_DIGITS)), step * ceil(round(high / step, _STEP_DIGITS))
+    return " to ".join(_written(usd, digits) for usd in bounds)
+
+
+def _step(most: float) -> float:
+    """Return the highest step up to `most`."""
+    power = 10.0 ** floor(log10(most))
+    return power * max(times for times in (1, 2, 5) if times * power <= most * _ROUNDING)
 
 
 _CENT, _CENTS_BELOW = 0.01, 99.995

@@ -42,16 +42,16 @@ def alternatives_of(
     if ledger.recorded_share < LEAST_RECORDED:
         recorded = f"{percent(ledger.recorded_share)} of the month was recorded"
         why = f"not enough data: {recorded}, wanted {percent(LEAST_RECORDED)}"
-        return tuple(unknown(name, why) for name in (BEFORE, PEAK, *replays))
+        return tuple(unknown(name, why) for name in (*([BEFORE] if settings.costs.before else []), PEAK, *replays))
     fleet, mixes = partial(constant, settings, ledger.month, rates), mixes_of(ledger.paid)
     try:
         replayed = tuple(_replayed(settings, ledger, recording, rates, paid))
     except ReplayError as error:
         replayed = tuple(unknown(name, str(error)) for name in replays)
+    nodes_before = [[*fleet_before(settings, mixes)]]
+    before = fleet(BEFORE, nodes_before, "the nodes of costs.before ran all month")
     return (
-        fleet(BEFORE, [[*fleet_before(settings, mixes)]], "the nodes of costs.before ran all month")
-        if settings.costs.before
-        else unknown(BEFORE, "costs.before is not set"),
+        *([before] if settings.costs.before else []),
         fleet(
             PEAK,
             fleets_at_the_peak(paid.peaks, rates, ledger.month),
@@ -133,7 +133,7 @@ def _same_stack(settings: StackSettings, mixes: Mapping[str, Mix]) -> Iterator[s
     if settings.karpenter_groups:
         yield f"Karpenter provides {', '.join(settings.karpenter_groups)}"
     if settings.autoscaled_groups and settings.cluster.context is not None:
-        yield "the cluster autoscaler has its default flags, as assumed of existing clusters"
+        yield "the cluster autoscaler has its default flags, as assumed for existing clusters"
 
 
 def _naps(settings: StackSettings, ledger: Ledger, asleep: Mapping[str, Steps]) -> Iterator[Asleep]:

@@ -80,8 +80,8 @@ def usage_of_month(recording: RecordedMonth, settings: StackSettings, month: Mon
 
 
 def _incomplete(month: Month, paid: Paid, now: datetime) -> str:
-    if now > month.end + CLOSED_WITHIN:
-        return f"read more than {CLOSED_WITHIN.days} days after the end of {month.name}"
+    if now > month.end + CLOSED_WITHIN and paid.gaps:
+        return f"read more than {CLOSED_WITHIN.days} days after the end of {month.name}, with gaps"
     if not paid.rows:
         return "no node was recorded"
     return ""
@@ -92,10 +92,11 @@ def _notes(settings: StackSettings, paid: Paid, spot_share: Mapping[str, float])
     yield "Nodes only: no disks, cluster fee, NAT, load balancers, traffic or taxes."
     rows = [row for row in paid.rows if row.is_priced]
     if hours := sum(row.hours for row in paid.rows if not row.is_priced):
-        yield f"{count(hours)} node-hours of unknown instance types, such as Fargate's, have no price and no dollars."
+        untyped = f"{count(hours)} node-hours of unknown instance types, such as Fargate's"
+        yield f"{untyped}, have no price and are not in the dollars."
     spot = sorted({row.instance_type for row in rows if row.capacity_type == SPOT})
     if spot:
-        yield (f"{SPOT_IS_A_RANGE} Days and causes have the typical one; a bill has the real one.")
+        yield f"{SPOT_IS_A_RANGE} Tables by day and by cause use the typical price; a bill has the real one."
     if bare := [name for name in spot if name not in spot_share]:
         yield f"No typical spot saving is known for {', '.join(bare)}: priced on demand."
     unlimited = {row.group or "no group" for row in rows} - with_node_sets(settings).node_groups.keys()

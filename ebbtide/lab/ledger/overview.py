@@ -7,17 +7,20 @@ from typing import Any
 from rich.console import Group, RenderableType
 
 from ebbtide.lab.ledger.bill.difference import Difference
-from ebbtide.lab.ledger.month import BEFORE, Ledger, LedgerError
+from ebbtide.lab.ledger.month import BEFORE, LIST_PRICES, Ledger, LedgerError
 from ebbtide.lab.ledger.month_file import committed, month_paths, refuse_cut
 from ebbtide.lab.ledger.sheets import basis, saved_by, saved_text, span
 from ebbtide.text.money import dollars
 from ebbtide.text.sheet import CENTS, Cell, Sheet, left, right
 from ebbtide.text.terminal import sheet_table
 
-_CAPTION = "Nodes at list prices before commitments and discounts, or at the bill's. Saved: against costs.before."
+_CAPTION = (
+    "Nodes at list prices before commitments and discounts unless other prices are named, or at the bill's. "
+    "Saved: against costs.before."
+)
 _COLUMNS = (
     *left("customer", "stack", "month"),
-    *right("nodes at list prices", fold=True),
+    *right("nodes", fold=True),
     *right("nodes on the bill", "bill", unit=CENTS, fold=True),
     *right("saved", "could still be saved", fold=True),
 )
@@ -65,12 +68,13 @@ def _document(ledger: Ledger, billed: Difference | None) -> dict[str, Any]:
 
 def _row(ledger: Ledger, billed: Difference | None) -> Sequence[Cell]:
     saved, billed_usd = saved_by(ledger, billed)
+    at_list = ledger.basis == LIST_PRICES and not ledger.plan_usd
     rates = "" if billed_usd is None else " by the bill"
     return (
         ledger.customer,
         ledger.stack,
         ledger.month.name,
-        span(ledger.low_usd, ledger.high_usd),
+        f"{span(ledger.low_usd, ledger.high_usd)}{'' if at_list else f' {basis(ledger)}'}",
         billed and billed.nodes_usd,
         billed and billed.all_usd,
         None if saved is None else f"{saved_text(ledger, BEFORE, saved, billed_usd)}{rates}",

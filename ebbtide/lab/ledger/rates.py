@@ -27,7 +27,9 @@ tables. Of 63 means over a region's zones 92 % lie between the factors, and of 1
 medians are 0.97 and 0.95. Zones of one region alone differ by -30 % to +30 % from their mean in 95 % of 8,432 prices
 (2022-05-31, DOI 10.5281/zenodo.14198917).
 """
-SPOT_IS_A_RANGE = "Spot prices are not recorded: from half to double the typical one, at most on demand."
+SPOT_IS_A_RANGE = (
+    "Spot prices are not recorded: from half the typical price to double, and never more than the on-demand price."
+)
 _CHEAPEST_SPOT = 0.1
 """The lowest fraction of the on-demand price. Source: Amazon EC2 Spot, "up to a 90 % discount"."""
 

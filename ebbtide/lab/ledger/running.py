@@ -134,7 +134,7 @@ class Running:
             "Dollars are without boots and the assumed plan.",
             f"On-demand prices: {described(self.settings)['on-demand']}.",
             "Month's end: the same hours of the same weekdays; holidays are not known.",
-            "Its range: each day as the cheapest and as the dearest recorded workday or weekend day.",
+            "Its range: each day as the cheapest and as the most expensive recorded workday or weekend day.",
             *([SPOT_IS_A_RANGE] if on_spot else []),
             *([usage] if self.expected else []),
             *last,

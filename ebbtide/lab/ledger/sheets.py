@@ -12,7 +12,7 @@ from ebbtide.lab.ledger.bill.lines import Part
 from ebbtide.lab.ledger.month import BEFORE, LIST_PRICES, SPOT, Amount, Gap, LabelShare, Ledger, NodeHours, bounds_of
 from ebbtide.text.counts import DASH, count, number_of, percent
 from ebbtide.text.durations import HOUR_S
-from ebbtide.text.money import cents, dollar_range, dollars
+from ebbtide.text.money import LEAST_SHOWN, about_dollars, cents, dollar_range, dollars
 from ebbtide.text.sheet import CENTS, DOLLARS, Cell, Column, Sheet, left, right
 from ebbtide.text.terminal import sheet_table
 
@@ -38,7 +38,11 @@ def view_of(
     sheets |= {f"caused by {label}": _by_label(label, shares) for label, shares in ledger.labels.items()}
     assumptions = {
         **{entry.name: [*entry.assumptions, *filter(None, [entry.why])] for entry in ledger.alternatives},
-        "month": [*gap_notes(ledger.gaps, ledger.high_usd), *ledger.notes, *filter(None, [unchecked])],
+        "month": [
+            *gap_notes(ledger.gaps, ledger.recorded_usd + ledger.boot_usd),
+            *ledger.notes,
+            *filter(None, [unchecked]),
+        ],
         "prices": [f"{kind}: {source}" for kind, source in ledger.prices.items()],
     }
     if bill is not None:
@@ -50,18 +54,23 @@ def view_of(
     return LedgerView(ledger=ledger, sheets=sheets, assumptions=assumptions, difference=difference)
 
 
-def gap_notes(gaps: Sequence[Gap], month_usd: float = 0.0) -> Iterator[str]:
-    """Yield the width of all gaps together, with its share of the month's dollars, and the gaps with most dollars."""
+def gap_notes(gaps: Sequence[Gap], recorded_usd: float = 0.0) -> Iterator[str]:
+    """Yield the width of all gaps together, and the gaps with most dollars.
+
+    With `recorded_usd`, of the rest of the month, it has the width as a share of the month's dollars by the model.
+    """
     if not gaps:
         return
     low, high = bounds_of((), gaps)
-    share = f" or {percent((high - low) / month_usd)} of the month" if month_usd else ""
     models = [gap.model_usd for gap in gaps if gap.model_usd is not None]
+    month_usd, share = recorded_usd + sum(models), ""
     model = f" The model's figure is {dollars(sum(models))}." if len(models) == len(gaps) else ""
+    if recorded_usd and model and month_usd:
+        share = f", {percent((high - low) / month_usd)} of the month's {dollars(month_usd)} by the model"
     hours = sum((gap.end - gap.begin).total_seconds() for gap in gaps) / HOUR_S
     yield (
         f"{number_of(len(gaps), 'gap')}, {count(hours)} hours: {span(low, high)}, "
-        f"uncertain by {dollars(high - low)}{share}.{model}"
+        f"uncertain by {about_dollars(high - low, at_most=True)}{share}.{model}"
     )
     widest = sorted(sorted(gaps, key=lambda gap: gap.low_usd - gap.high_usd)[:_GAPS_SHOWN], key=lambda gap: gap.begin)
     for gap in widest:
@@ -211,6 +220,7 @@ def _caused(ledger: Ledger) -> Sheet:
     rows = [
         (share.workload, share.usd, share_text(ledger, share.usd), share.group or NO_GROUP, share.category)
         for share in ledger.shares
+        if share.usd >= LEAST_SHOWN
     ]
     if ledger.plan_usd:
         rows.append(("assumed plan", ledger.plan_usd, "", "", ""))
@@ -225,7 +235,7 @@ def _by_label(label: str, shares: Sequence[LabelShare]) -> Sheet:
     total = sum(share.usd for share in shares)
     return Sheet(
         caption=f"Dollars of the nodes by the label {label} of the pods that requested them.",
-        columns=[*_first("value"), *right("dollars", unit=DOLLARS), *right("share")],
+        columns=[*_first(label), *right("dollars", unit=DOLLARS), *right("share")],
         rows=[(share.value, share.usd, percent(share.usd / total)) for share in shares],
     )
 

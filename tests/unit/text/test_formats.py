@@ -139,7 +139,11 @@ def test_a_narrow_column_gets_short_units(seconds: float, text: str) -> None:
     ("low", "high", "text"),
     [
         (81, 918, "$80 to $920"),
-        (1537, 9976, "$1,400 to $10,000"),
+        (1537, 9976, "$1,500 to $10,000"),
+        (722.4, 16270, "$720 to $16,500"),
+        (7.4, 30, "$7 to $30"),
+        (0.2, 16270, "$0 to $16,500"),
+        (5e-324, 1, "$0.00 to $1.00"),
         (10.604, 10.68, "$10.60 to $10.68"),
         (-3, 4, "\N{MINUS SIGN}$3.00 to $4.00"),
         (99.2, 100.4, "$99 to $101"),
@@ -163,7 +167,7 @@ def test_no_bound_lies_inside_the_range_that_is_shown_nor_far_outside(low: float
     assert shown[0] <= low + 1e-4 * width
     assert shown[-1] >= high - 1e-4 * width
     slack = max(width / 20, 1.0 if max(abs(low), abs(high)) >= 99 else 0.01) * 1.001
-    assert low - shown[0] <= slack
+    assert low - shown[0] <= (min(slack, max(low / 20, 1.0) * 1.001) if low > 0 else slack)
     assert shown[-1] - high <= slack
 
 

@@ -12,16 +12,16 @@ from ebbtide.lab.ledger.bill.difference import Difference, difference_of
 from ebbtide.lab.ledger.bill.reading import read_bill
 from ebbtide.lab.ledger.build import ledger_of
 from ebbtide.lab.ledger.compared import Comparison
-from ebbtide.lab.ledger.month import BEFORE, Alternative, Gap, Ledger, Month, NodeHours, plain
+from ebbtide.lab.ledger.month import BEFORE, Alternative, CostShare, Gap, LabelShare, Ledger, Month, NodeHours, plain
 from ebbtide.lab.ledger.month_file import add_entry, committed, month_path
 from ebbtide.lab.ledger.overview import overview
 from ebbtide.lab.ledger.page import render_page
 from ebbtide.lab.ledger.rates import basis_of
 from ebbtide.lab.ledger.replayed import ReplayedUsd
-from ebbtide.lab.ledger.sheets import as_text, headline, saved_by, saved_text, view_of
+from ebbtide.lab.ledger.sheets import as_text, gap_notes, headline, saved_by, saved_text, view_of
 from ebbtide.prices.tables import ENVIRONMENT
 from ebbtide.settings import StackSettings
-from ebbtide.text.money import dollar_range
+from ebbtide.text.money import about_dollars, dollar_range, dollars
 from tests.builders.cur import Cells, covered, fee, node, write_csv
 from tests.builders.existing import onprem
 from tests.builders.monitoring.month import FIXED, FLEXIBLE, KnownMonth, stack
@@ -247,6 +247,7 @@ def test_only_against_the_fleet_before_a_tile_says_saved(tmp_path: Path, costs: 
     page = render_page(view_of(found))
 
     assert page.count("<dt>saved</dt>") == tiles
+    assert (BEFORE in found.saved) == bool(tiles)
     assert "peak fleet" in page
     assert found.saved["peak fleet"] is not None
 
@@ -343,6 +344,47 @@ def test_stacks_are_sorted_by_what_could_still_be_saved(ledger: Ledger, tmp_path
 
     assert [(stack["stack"], stack["could_save_usd"]) for stack in stacks] == [("basin", 90.0), ("acme", 3.0)]
     assert "up to $90.00" in shown_text(table)
+
+
+def test_a_month_at_other_prices_names_them_among_all_stacks(ledger: Ledger, tmp_path: Path) -> None:
+    for name, prices in (("acme", "list prices"), ("basin", "the prices of negotiated")):
+        found = replace(ledger, stack=name, basis=prices)
+        add_entry(month_path(tmp_path, name, "2026-10"), {"ledger": plain(found)}, SOON)
+
+    _, table = overview(tmp_path, "")
+
+    assert " ".join(shown_text(table).split()).count("at the prices of negotiated") == 1
+
+
+def test_the_width_of_gaps_is_a_share_of_the_month_by_the_model(ledger: Ledger) -> None:
+    """The range of the gap is six times the month: the text says so instead of a part of the upper bound."""
+    usd = ledger.recorded_usd + ledger.boot_usd
+    gap = Gap(
+        begin=OCTOBER.begin,
+        end=OCTOBER.begin + timedelta(hours=300),
+        low_usd=0.0,
+        high_usd=12 * usd,
+        why="",
+        model_usd=usd,
+    )
+
+    (width, _) = gap_notes([gap], usd)
+    (unmodelled, _) = gap_notes([replace(gap, model_usd=None)], usd)
+
+    assert f", 600 % of the month's {dollars(2 * usd)} by the model. " in width
+    assert f"uncertain by {about_dollars(12 * usd, at_most=True)}" in width
+    assert "%" not in unmodelled
+
+
+def test_a_table_of_a_label_names_it_and_no_row_is_half_a_cent(ledger: Ledger) -> None:
+    small = CostShare(group="flexible", category="", workload="requests not recorded", usd=0.004)
+    found = replace(
+        ledger, shares=(*ledger.shares, small), labels={"team": (LabelShare(value="ml", usd=1, pods=True),)}
+    )
+    sheets = view_of(found).sheets
+
+    assert sheets["caused by team"].columns[0].name == "team"
+    assert len(sheets["caused by"].rows) == len(ledger.shares)
 
 
 def test_a_former_entry_with_a_bill_has_the_bills_sums(tmp_path: Path) -> None:

@@ -171,11 +171,15 @@ def test_an_existing_cluster_without_node_shapes_has_a_ledger_that_names_what_it
     assert any("No max is known for nodes of fixed, flexible, spot" in note for note in ledger.notes)
 
 
-def test_a_month_read_after_ten_days_is_incomplete(acme: StackSettings, whole: Ledger) -> None:
-    recording = replace(KnownMonth(month=OCTOBER, every=LOOKS).recording(), wanted={})
+def test_a_month_read_after_ten_days_is_incomplete_if_it_has_gaps(acme: StackSettings, whole: Ledger) -> None:
+    complete, torn = (
+        replace(KnownMonth(month=OCTOBER, every=LOOKS, holes=holes).recording(), wanted={}) for holes in ((), [(0, 30)])
+    )
 
     assert whole.incomplete == ""
-    assert "10 days" in ledger_of(recording, acme, OCTOBER, LATE).incomplete
+    assert ledger_of(complete, acme, OCTOBER, LATE).incomplete == ""
+    assert ledger_of(torn, acme, OCTOBER, SOON).incomplete == ""
+    assert "10 days" in ledger_of(torn, acme, OCTOBER, LATE).incomplete
 
 
 def test_the_json_is_plain_and_has_the_totals(whole: Ledger) -> None:

@@ -128,7 +128,10 @@ def test_the_headline_names_its_prices_and_spot_is_a_range(acme: StackSettings) 
         assert " to " in rows["spot"][column]
         assert " to " not in rows["fixed"][column]
         assert " to " in rows["total"][column]
-    assert "Spot prices are not recorded: from half to double the typical one, at most on demand." in month.notes
+    assert (
+        "Spot prices are not recorded: from half the typical price to double, and never more than the on-demand price."
+        in month.notes
+    )
     spot = month.as_json()["to_date"]["spot"]
     assert spot["low_usd"] < spot["usd"] < spot["high_usd"]
 
