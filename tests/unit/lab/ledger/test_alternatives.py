@@ -297,6 +297,26 @@ def test_workers_at_the_peak_count_a_service_that_two_groups_take_once(tmp_path:
     assert (fleet.low_usd, fleet.high_usd) == pytest.approx((truth, truth))
 
 
+def test_a_month_is_replayed_with_several_seeds_where_pods_may_use_several_groups(tmp_path: Path) -> None:
+    """Services are on nodes of whichever group has them first."""
+    memory = "  memory: { kind: flexible, instanceTypes: [r7i.4xlarge], max: 12 }"
+    services = "  cache: { category: flexible, image: a:1, replicas: 3, cpu: 2, memory: 24Gi }"
+    settings = with_known_nodes(stack(tmp_path, groups=f"{flexible(SMALL, CA)}\n{memory}", more=services))
+    nothing = recorded(FIXED, (), {})
+    model = MonthReplay(
+        settings=settings,
+        ledger=month_of(settings, FIXED),
+        pools={"train": ((FIRST, 4.0),)},
+        rates=rates_of(settings, nothing),
+        mixes={},
+    )
+
+    replays = model.usd((), opens=True)
+    assert replays is not None
+    without_rollouts = replays[: len(replays) // 2]
+    assert len({usd.listed for usd in without_rollouts}) > 1
+
+
 BEFORE = "fixed fleet before"
 
 
