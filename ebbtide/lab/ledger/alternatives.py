@@ -7,15 +7,15 @@ model and dollars of gaps cancel out, and no saving is claimed for a gap.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import pairwise
 
 from ebbtide.lab.ledger.compared import Comparison
 from ebbtide.lab.ledger.fleets import constant, fleet_before, fleets_at_the_peak, fleets_for_workers, unknown
-from ebbtide.lab.ledger.lives import NodeType
 from ebbtide.lab.ledger.mix import Mix, mix_text, mixes_of
 from ebbtide.lab.ledger.month import BEFORE, LEAST_RECORDED, Alternative, Ledger
+from ebbtide.lab.ledger.paid import Paid
 from ebbtide.lab.ledger.rates import Rates
 from ebbtide.lab.ledger.reading import RecordedMonth, Steps
 from ebbtide.lab.ledger.replayed import MonthReplay
@@ -34,11 +34,10 @@ NOTHING_SLEEPS = "nothing sleeps"  # only for stacks with workloads that sleep
 def alternatives_of(
     settings: StackSettings,
     ledger: Ledger,
-    peaks: Mapping[str, Sequence[Mapping[NodeType, int]]],
+    paid: Paid,
     rates: Rates,
     recording: RecordedMonth,
 ) -> tuple[Alternative, ...]:
-    """Return the alternatives. `peaks`: the nodes of the instants at which each group had most."""
     replays = (NEVER_OPEN, PEAK_WORKERS, *((NOTHING_SLEEPS,) if any(sleepers_of(settings)) else ()))
     if ledger.recorded_share < LEAST_RECORDED:
         recorded = f"{percent(ledger.recorded_share)} of the month was recorded"
@@ -46,7 +45,7 @@ def alternatives_of(
         return tuple(unknown(name, why) for name in (*([BEFORE] if settings.costs.before else []), PEAK, *replays))
     fleet, mixes = partial(constant, settings, ledger.month, rates), mixes_of(ledger.paid)
     try:
-        replayed = tuple(_replayed(settings, ledger, recording, rates, peaks))
+        replayed = tuple(_replayed(settings, ledger, recording, rates, paid))
     except ReplayError as error:
         replayed = tuple(unknown(name, str(error)) for name in replays)
     nodes_before = [[*fleet_before(settings, mixes)]]
@@ -55,7 +54,7 @@ def alternatives_of(
         *([before] if settings.costs.before else []),
         fleet(
             PEAK,
-            fleets_at_the_peak(peaks, rates, ledger.month),
+            fleets_at_the_peak(paid.peaks, rates, ledger.month),
             "the highest recorded number of nodes of each group ran all month",
         ),
         *replayed,
@@ -67,10 +66,12 @@ def _replayed(
     ledger: Ledger,
     recording: RecordedMonth,
     rates: Rates,
-    peaks: Mapping[str, Sequence[Mapping[NodeType, int]]],
+    paid: Paid,
 ) -> Iterator[Alternative]:
     """Yield the alternatives that need a replay. Raises `ReplayError` if no replay is possible."""
-    month, known = ledger.month, with_known_nodes(settings)
+    month = ledger.month
+    span = month.begin.timestamp(), month.end.timestamp()
+    known, resized = paid.sizes.of_month(with_known_nodes(settings), span)
     pools = {name: steps for name, steps in recording.wanted.items() if name in known.workers}
     if not pools:
         why = f"{settings.customer} has no ebbtide_pool_wanted for its pools in {month.name}"
@@ -81,18 +82,27 @@ def _replayed(
         seconds[nap.workload] += round(nap.end - nap.begin)
     slept = ", ".join(f"{name} {count / HOUR_S:.0f} hours" for name, count in seconds.items())
     mixes = mixes_of(ledger.paid)
-    model = MonthReplay(settings=known, ledger=ledger, pools=pools, rates=rates, mixes=mixes)
+    model = MonthReplay(
+        settings=known,
+        ledger=ledger,
+        pools=pools,
+        rates=rates,
+        mixes=mixes,
+        planned={name: group.min for name, group in settings.node_groups.items()},
+    )
     comparison = Comparison(
         ledger=ledger,
         as_it_was=model.usd(naps, opens=True),
         text="with budgets that open" + (f" and the recorded sleep ({slept})" if slept else ""),
-        assumptions=tuple(_same_stack(known, mixes)),
+        assumptions=(*_same_stack(known, mixes), *resized),
     )
     yield comparison.of(NEVER_OPEN, "with budgets that never open", model.usd(naps, opens=False))
     most = {name: round(max(value for _, value in steps)) for name, steps in pools.items()}
     text = ", ".join(f"{name} {count}" for name, count in most.items())
     services = "services have the replicas of the stack file; jobs and Ray clusters are not included"
-    stays, fleets = fleets_for_workers(known, most, {group: first for group, (first, *_) in peaks.items()}, month.begin)
+    stays, fleets = fleets_for_workers(
+        known, most, {group: first for group, (first, *_) in paid.peaks.items()}, month.begin
+    )
     yield constant(
         stays,
         month,
@@ -101,6 +111,7 @@ def _replayed(
         fleets,
         f"workers at the month's peak all month: {text}",
         services,
+        *resized,
         *fleet_places(known),
     )
     if naps:

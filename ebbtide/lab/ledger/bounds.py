@@ -17,7 +17,6 @@ workers drain, in a rollout, and after an eviction.
 Source of EC2's limits: Amazon EC2 API, request throttling, resource token bucket of RunInstances.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -29,7 +28,8 @@ from ebbtide.lab.ledger.lives import Life, NodeKey, Span, overlap
 from ebbtide.lab.ledger.month import LEAST_RECORDED, ON_DEMAND, SPOT, Gap
 from ebbtide.lab.ledger.pattern import Pattern
 from ebbtide.lab.ledger.rates import Rates, plan_share
-from ebbtide.lab.ledger.reading import PRICE_STEP, RecordedNodes, Steps
+from ebbtide.lab.ledger.reading import PRICE_STEP, RecordedNodes
+from ebbtide.lab.ledger.sizes import GroupSizes
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.capacity.node_sets import with_node_sets
 from ebbtide.settings.model import StackSettings
@@ -45,7 +45,7 @@ _MINUTE_S = 60.0
 
 @dataclass(frozen=True, kw_only=True)
 class Bounding:
-    """Everything that limits the gaps of a month or of its part. `lives` have a price; `peaks` are nodes at once."""
+    """Everything that limits the gaps of a month or of its part. `lives` have a price."""
 
     settings: StackSettings
     span: Span
@@ -53,7 +53,7 @@ class Bounding:
     rates: Rates
     lives: Sequence[Life]
     gaps: Sequence[Span]
-    peaks: Mapping[str, int]
+    sizes: GroupSizes
     pattern: Pattern
 
     @cached_property
@@ -77,7 +77,7 @@ class Bounding:
         }
 
     def gap_of(self, gap: Span) -> Gap:
-        sides = [_Side(self, gap, group) for group in sorted({*self.shapes, *self.peaks})]
+        sides = [_Side(self, gap, group) for group in sorted({*self.shapes, *self.sizes.most})]
         low, high = (sum(usd) for usd in zip(*(side.bounds() for side in sides), strict=True))
         begin, end = (datetime.fromtimestamp(at, UTC) for at in gap)
         first_kept = bool(self.recording.forgotten) and not any(life.begin < gap[0] for life in self.lives)
@@ -99,7 +99,9 @@ class Bounding:
         """Say what the bounds rest on. Nothing is said of a month without gaps."""
         if not self.gaps:
             return
-        by_file = sorted(name for name in self.shapes if any(not self._was_recorded(name, gap) for gap in self.gaps))
+        by_file = sorted(
+            name for name in self.shapes if any(not self.sizes.was_recorded(name, gap[0]) for gap in self.gaps)
+        )
         if by_file:
             series = "ebbtide_group_max_nodes was not recorded before every gap"
             yield f"The upper bound of gaps rests on today's max of {', '.join(by_file)}: {series}."
@@ -112,24 +114,6 @@ class Bounding:
         for name, group in self.shapes.items():
             if bare := sorted({kind.name for kind in group.types} - self.rates.listed.keys()):
                 yield f"No price is known for {', '.join(bare)} of {name}: the upper bound of gaps leaves them out."
-
-    def _was_recorded(self, group: str, gap: Span) -> bool:
-        steps = self.recording.most_nodes.get(group, ())
-        return bool(steps) and steps[0][0] <= gap[0]
-
-    def most(self, group: str, gap: Span) -> int:
-        """Return the group's `max` in a gap: the recorded one, or the higher of the file's and the month's most."""
-        after = gap[1] + PRICE_STEP.total_seconds()  # the first sample after the gap
-        recorded = _values_within(self.recording.most_nodes.get(group, ()), (gap[0], after))
-        if self._was_recorded(group, gap):
-            return round(max(recorded))
-        stated = self.shapes[group].max if group in self.shapes else 0
-        return round(max(stated, self.peaks.get(group, 0), *recorded))
-
-
-def _values_within(steps: Steps, span: Span) -> list[float]:
-    first = max(0, bisect_right(steps, (span[0], inf)) - 1)
-    return [value for at, value in steps[first:] if at <= span[1]]
 
 
 class Pace:
@@ -197,7 +181,7 @@ class _Side:
         at_begin = len(self.departed) + sum(life.begin <= self.gap[0] for life in self.sure)
         edges = {self.gap[0], *(life.begin for life in self.sure)}
         at_once = max((sum(life.begin <= at < life.end for life in self.sure) for at in edges), default=0)
-        return max(self.of.most(self.group, self.gap), at_begin, at_once)
+        return max(self.of.sizes.max_within(self.group, self.gap), at_begin, at_once)
 
     def _cells(self) -> Iterator[tuple[Span, float]]:
         """Yield parts of the gap with the highest number of nodes there that were seen on neither side."""

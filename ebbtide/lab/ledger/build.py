@@ -56,7 +56,7 @@ def ledger_of(recording: RecordedMonth, settings: StackSettings, month: Month, n
         plan_assumed=settings.costs.pricing_assumption is not PricingAssumption.ON_DEMAND,
         labels={label: tuple(_label_shares(paid.hourly, requests)) for label, requests in recording.labels.items()},
     )
-    return replace(ledger, alternatives=alternatives_of(settings, ledger, paid.peaks, rates, recording))
+    return replace(ledger, alternatives=alternatives_of(settings, ledger, paid, rates, recording))
 
 
 def usage_of_month(recording: RecordedMonth, settings: StackSettings, month: Month) -> Usage:

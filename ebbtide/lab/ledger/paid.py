@@ -26,9 +26,11 @@ from ebbtide.lab.ledger.month import Hourly as Hourly
 from ebbtide.lab.ledger.pattern import Pattern
 from ebbtide.lab.ledger.rates import Rates, plan_share
 from ebbtide.lab.ledger.reading import RecordedNodes
+from ebbtide.lab.ledger.sizes import GroupSizes, usual_least
 from ebbtide.lab.simulator.strategies.plans import NODE_BOOT_S
 from ebbtide.prices import PricingAssumption
 from ebbtide.provisioning_labels import NodeKind
+from ebbtide.settings.capacity.node_sets import with_node_sets
 from ebbtide.settings.model import StackSettings
 from ebbtide.text.counts import count
 from ebbtide.text.durations import HOUR_S
@@ -42,6 +44,7 @@ class Paid:
     gaps: tuple[Gap, ...]
     recorded: Mapping[int, float]  # recorded share of each hour of the month
     peaks: Mapping[str, Sequence[Mapping[NodeType, int]]]  # nodes of the instants with the highest number, by group
+    sizes: GroupSizes
     by_type: Mapping[tuple[str, int], float]  # node-hours by `group/type` and hour of the month
     notes: tuple[str, ...]  # what the bounds of the gaps rest on
 
@@ -110,7 +113,12 @@ def paid_of(
     hours = [(first + hour * HOUR_S, first + (hour + 1) * HOUR_S) for hour in range(round((last - first) / HOUR_S))]
     recorded = {hour: 1 - sum(overlap(gap, span) for gap in gaps) / HOUR_S for hour, span in enumerate(hours)}
     most = most_at_once(lives)
-    peaks = {group: sum(nodes.values()) for group, (nodes, *_) in most.items()}
+    sizes = GroupSizes(
+        stated={name: group.max for name, group in with_node_sets(settings).node_groups.items()},
+        recorded=recording.most_nodes,
+        most={group: sum(nodes.values()) for group, (nodes, *_) in most.items()},
+        least=usual_least(hourly, recorded),
+    )
     bounding = Bounding(
         settings=settings,
         span=(first, last),
@@ -118,7 +126,7 @@ def paid_of(
         rates=rates,
         lives=lives,
         gaps=gaps,
-        peaks=peaks,
+        sizes=sizes,
         pattern=Pattern(month=month, hourly=hourly, recorded=recorded),
     )
     return Paid(
@@ -128,6 +136,7 @@ def paid_of(
         gaps=tuple(map(bounding.gap_of, gaps)),
         recorded=recorded,
         peaks=most,
+        sizes=sizes,
         by_type=seen.by_type,
         notes=(*bounding.notes(), *_untyped_in(gaps, seen.untyped)),
     )

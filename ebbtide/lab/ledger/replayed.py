@@ -105,13 +105,17 @@ def _cluster(settings: StackSettings, mixes: Mapping[str, Mix], *, daemons: bool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonthReplay:
-    """`settings` are with known nodes; `pools` are the recorded wanted workers."""
+    """`settings` have the month's node groups; `pools` are the recorded wanted workers.
+
+    `planned`: the nodes of each group that the assumed plan covers, as paid.
+    """
 
     settings: StackSettings
     ledger: Ledger
     pools: Mapping[str, Steps]
     rates: Rates
     mixes: Mapping[str, Mix]
+    planned: Mapping[str, int]
 
     def usd(self, naps: tuple[Asleep, ...], *, opens: bool, daemons: bool = False) -> tuple[ReplayedUsd, ...] | None:
         """Return the dollars of recorded hours, without rollouts and, if the stack has services, with them.
@@ -177,7 +181,7 @@ class MonthReplay:
         return ReplayedUsd(*sums)
 
     def _rates(self, plan: ClusterPlan, topology: Topology, at: float) -> Sequence[Mapping[str, GroupRate]]:
-        """Return rates on demand, and the lowest and highest on spot. A plan covers the `min` of groups, as paid."""
+        """Return rates on demand, and the lowest and highest on spot. A plan covers nodes as paid."""
         assumed = self.settings.costs.pricing_assumption
         listed: dict[str, GroupRate] = {}
         low: dict[str, GroupRate] = {}
@@ -188,7 +192,7 @@ class MonthReplay:
                 continue
             group = topology.source_of[shape.name]
             on_spot = topology.settings.node_groups[group].kind is NodeKind.SPOT
-            floor = 0 if on_spot or assumed is PricingAssumption.ON_DEMAND else shape.min
+            floor = 0 if on_spot or assumed is PricingAssumption.ON_DEMAND else self.planned.get(group, 0)
             planned = price.listed * plan_share(self.settings, group, assumed) if floor else 0.0
             listed[shape.name] = GroupRate(floor=floor, floor_usd=planned, above_usd=price.listed)
             low[shape.name] = GroupRate(floor=0, floor_usd=0.0, above_usd=price.spot_low)

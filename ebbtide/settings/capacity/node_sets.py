@@ -33,13 +33,17 @@ def with_node_sets(settings: StackSettings) -> StackSettings:
     return settings.model_copy(update={"node_groups": groups, "region": settings.stated_region})
 
 
-def constant_groups(settings: StackSettings) -> tuple[str, ...]:
-    """Return the sets of nodes that no autoscaler adds or removes. Fixed nodes always stay, so they do not count."""
+def sets_without_autoscaler(settings: StackSettings) -> tuple[str, ...]:
+    """Return the sets of nodes that no autoscaler adds or removes, by the stack file."""
+    cluster = settings.cluster
     return tuple(
-        name
-        for name, shape in settings.cluster.node_shapes.items()
-        if not shape.autoscaled and not settings.cluster.by_karpenter(name) and name != NodeKind.FIXED
+        name for name, shape in cluster.node_shapes.items() if not shape.autoscaled and not cluster.by_karpenter(name)
     )
+
+
+def constant_groups(settings: StackSettings) -> tuple[str, ...]:
+    """Return these sets without the fixed nodes, which always stay."""
+    return tuple(name for name in sets_without_autoscaler(settings) if name != NodeKind.FIXED)
 
 
 def sets_without_shape(settings: StackSettings) -> tuple[str, ...]:

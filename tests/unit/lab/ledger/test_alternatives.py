@@ -379,9 +379,101 @@ def test_the_replay_of_a_stack_is_the_one_of_simulate(cluster: str, tmp_path: Pa
     simulated = StrategyResults(setup).of(Strategy.FIXED_FLEXIBLE)
     ledger = month_of(settings, FIXED)
     model = MonthReplay(
-        settings=settings, ledger=ledger, pools={}, rates=rates_of(settings, recorded(FIXED, (), {})), mixes={}
+        settings=settings,
+        ledger=ledger,
+        pools={},
+        rates=rates_of(settings, recorded(FIXED, (), {})),
+        mixes={},
+        planned={},
     )
 
     replays = model.usd((), opens=True)
     assert replays is not None
     assert replays[1].listed == pytest.approx(sum(simulated.usd_per_day), rel=1e-3)
+    replays = model.usd((), opens=True)
+    assert replays is not None
+    assert replays[1].listed == pytest.approx(sum(simulated.usd_per_day), rel=1e-3)
+
+
+def crowd(nodes: int) -> list[Node]:
+    """A node for each worker, from eight to sixteen of each day."""
+    return [
+        Node(group="flexible", kind=SMALL, begin=24 * day + 8, end=24 * day + 16)
+        for day in range(30)
+        for _ in range(nodes)
+    ]
+
+
+def crowded(workers: int) -> list[tuple[float, float]]:
+    return [(24.0 * day + hour, count) for day in range(30) for hour, count in ((0, 0), (8, workers), (16, 0))]
+
+
+ASLEEP = {"deployment ebbtide/api": [(0.0, 1.0)]}
+PEAK_WORKERS, NEVER_OPEN = "workers at the peak", "budgets never open"
+
+
+@pytest.mark.parametrize(
+    ("recorded_max", "nodes"),
+    [
+        pytest.param((), 12, id="not recorded"),
+        pytest.param(((-100.0, 20.0), (600.0, 6.0)), 20, id="recorded, lowered in the month"),
+        pytest.param(((-100.0, 6.0),), 12, id="lowered before the month: nodes stayed"),
+    ],
+)
+def test_a_max_that_is_lower_by_now_limits_no_replay(
+    recorded_max: Sequence[tuple[float, float]], nodes: int, tmp_path: Path
+) -> None:
+    """Twelve workers had a node each, and the file says six by now."""
+    settings = stack(tmp_path, groups=flexible(SMALL, CA).replace("max: 20", "max: 6"))
+    recording = recorded([*FIXED, *crowd(12)], crowded(12), ASLEEP)
+    ledger = ledger_of(replace(recording, most_nodes={"flexible": _steps(recorded_max)}), settings, APRIL, SOON)
+
+    entry = named(ledger, NEVER_OPEN)
+    assert has(entry, f"flexible may have {nodes} nodes as in the month, max is 6 by now")
+    assert entry.noise_usd == pytest.approx(0.02 * ledger.recorded_usd)
+
+
+SETS = """
+ebbtide:cluster:
+  kind: existing
+  context: x
+  nodeSelectors: { fixed: { pool: a }, flexible: { pool: b }, spot: { pool: c } }
+  nodeShapes:
+    fixed: { instanceTypes: [m7i.2xlarge], max: 4 }
+    flexible: { instanceTypes: [m7i.2xlarge], max: 20, autoscaled: true }
+    spot: { instanceTypes: [m7i.4xlarge], max: 8 }
+"""
+
+
+def test_sets_without_an_autoscaler_have_the_nodes_that_ran(tmp_path: Path) -> None:
+    """Three of four fixed nodes ran, one of them replaced within minutes, and at times up to three of eight others."""
+    fixed = [Node(group="fixed", kind=SMALL, begin=-24, end=HOURS + 24) for _ in range(2)]
+    replaced = [Node(group="fixed", kind=SMALL, begin=begin, end=end) for begin, end in ((-24, 300.1), (300.4, 744))]
+    others = [Node(group="spot", kind=LARGE, begin=24.0 * at, end=24.0 * at + 2) for at in range(9) for _ in range(3)]
+    ledger = month_of(stack(tmp_path, groups=SETS), [*fixed, *replaced, *others, *crowd(4)], crowded(4))
+
+    peak = named(ledger, PEAK_WORKERS)
+    assert has(peak, "fixed had 3 nodes, and 4 by the stack file, without an autoscaler")
+    assert has(peak, "spot had 0 to 3 nodes, and 8 by the stack file, without an autoscaler")
+    assert has(peak, f"nodes: 3 fixed ({SMALL}), 5 flexible ({SMALL})")
+    assert peak.low_usd == pytest.approx(HOURS * 8 * price(SMALL))
+    assert has(named(ledger, NEVER_OPEN), "fixed had 3 nodes, and 4 by the stack file, without an autoscaler")
+
+
+def test_a_set_without_an_autoscaler_may_have_more_nodes_than_the_file_says(tmp_path: Path) -> None:
+    nodes = [Node(group="fixed", kind=SMALL, begin=-24, end=HOURS + 24) for _ in range(6)]
+    ledger = month_of(stack(tmp_path, groups=SETS), [*nodes, *crowd(4)], crowded(4))
+
+    assert has(named(ledger, PEAK_WORKERS), f"nodes: 6 fixed ({SMALL}), 5 flexible ({SMALL})")
+
+
+def test_a_min_that_is_higher_by_now_keeps_no_node_in_a_replay(tmp_path: Path) -> None:
+    """The assumed plan covers eight, in the replay as in the paid dollars."""
+    groups = flexible(SMALL, CA).replace("min: 2, max: 4", "min: 8, max: 8")
+    plan = f"ebbtide:costs: {{ pricingAssumption: {PricingAssumption.COMPUTE_1Y} }}"
+    recording = recorded([*FIXED, *crowd(4)], crowded(4), ASLEEP)
+    ledger = ledger_of(recording, stack(tmp_path, groups=groups, more=plan), APRIL, SOON)
+
+    assert has(named(ledger, PEAK_WORKERS), f"nodes: 2 fixed ({SMALL}), 5 flexible ({SMALL})")
+    assert has(named(ledger, PEAK_WORKERS), "fixed keeps 2 nodes as in the month, min is 8 by now")
+    assert named(ledger, NEVER_OPEN).noise_usd == pytest.approx(0.02 * ledger.recorded_usd)
