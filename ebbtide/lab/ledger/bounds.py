@@ -13,7 +13,8 @@ its end; and nodes that were seen on neither side, each of the group's most expe
 - the demand, if the scaler was recorded in the gap and only its pools use the group: each node that joined has a worker
   that was not there before, or replaced a node that left.
 
-Source of EC2's limits: Amazon EC2 API, request throttling, resource token bucket of RunInstances.
+Source of EC2's limits: the resource token bucket of RunInstances,
+https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html
 """
 
 from bisect import bisect_right

@@ -142,8 +142,9 @@ def test_with_a_bill_the_saving_is_at_its_rates(acme: StackSettings, ledger: Led
     assert at_list is not None
     assert saved == pytest.approx((truth, truth), rel=0.005)
     assert at_list[1] > 1.2 * truth
-    row = view_of(ledger, None, found).sheets["saved"].body[0]
-    assert row[:3] == [BEFORE, dollar_range(*saved), dollar_range(*at_list)]
+    sheet = view_of(ledger, None, found).sheets["saved"]
+    assert [column.name for column in sheet.columns][:3] == ["fleet", "saved by the bill", "saved"]
+    assert sheet.body[0][:3] == [BEFORE, dollar_range(*saved), dollar_range(*at_list)]
 
 
 def test_hours_of_an_alternative_cost_between_the_plan_and_the_negotiated_price(
