@@ -109,10 +109,14 @@ def test_prices_of_a_directory_or_of_the_stack_file_are_no_list_prices(
 ) -> None:
     shapes = "flexible: { cpu: 15800m, memory: 60Gi, max: 4, usdPerHour: 0.7 }"
     own = loaded(onprem(f"nodeSelectors: {{ flexible: {{ pool: a }} }}, nodeShapes: {{ {shapes} }}"), tmp_path)
+    selectors = "nodeSelectors: { fixed: { pool: b }, flexible: { pool: a } }"
+    listed = "fixed: { instanceTypes: [m7i.2xlarge], max: 4 }"
+    mixed = loaded(onprem(f"{selectors}, nodeShapes: {{ {listed}, {shapes} }}"), tmp_path)
     for name, text in before().items():
         (tmp_path / name).write_text(text, encoding="utf-8")
 
     assert (basis_of(acme), basis_of(own)) == ("list prices", "the stack file's prices")
+    assert basis_of(mixed) == "list prices"
     monkeypatch.setenv(ENVIRONMENT, str(tmp_path))
     assert basis_of(acme) == f"the prices of {tmp_path}"
 
