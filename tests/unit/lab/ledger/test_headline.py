@@ -123,10 +123,14 @@ def test_prices_of_a_directory_or_of_the_stack_file_are_no_list_prices(
 ) -> None:
     shapes = "flexible: { cpu: 15800m, memory: 60Gi, max: 4, usdPerHour: 0.7 }"
     own = loaded(onprem(f"nodeSelectors: {{ flexible: {{ pool: a }} }}, nodeShapes: {{ {shapes} }}"), tmp_path)
+    selectors = "nodeSelectors: { fixed: { pool: b }, flexible: { pool: a } }"
+    listed = "fixed: { instanceTypes: [m7i.2xlarge], max: 4 }"
+    mixed = loaded(onprem(f"{selectors}, nodeShapes: {{ {listed}, {shapes} }}"), tmp_path)
     for name, text in before().items():
         (tmp_path / name).write_text(text, encoding="utf-8")
 
     assert (basis_of(acme), basis_of(own)) == ("list prices", "the stack file's prices")
+    assert basis_of(mixed) == "list prices"
     monkeypatch.setenv(ENVIRONMENT, str(tmp_path))
     assert basis_of(acme) == f"the prices of {tmp_path}"
 
@@ -156,8 +160,9 @@ def test_with_a_bill_the_saving_is_at_its_rates(acme: StackSettings, ledger: Led
     assert at_list is not None
     assert saved == pytest.approx((truth, truth), rel=0.005)
     assert at_list[1] > 1.2 * truth
-    row = view_of(ledger, None, found).sheets["saved"].body[0]
-    assert row[:3] == [BEFORE, dollar_range(*saved), dollar_range(*at_list)]
+    sheet = view_of(ledger, None, found).sheets["saved"]
+    assert [column.name for column in sheet.columns][:3] == ["fleet", "saved by the bill", "saved"]
+    assert sheet.body[0][:3] == [BEFORE, dollar_range(*saved), dollar_range(*at_list)]
 
 
 def test_hours_of_an_alternative_cost_between_the_plan_and_the_negotiated_price(
