@@ -328,7 +328,11 @@ def test_a_cut_file_of_the_last_month_is_not_shown_beside_a_running_one(monkeypa
     MONTH.write_text(once)
     now = datetime(2026, 11, 12, 9, tzinfo=UTC)
     recording = KnownMonth(month=Month(year=2026, month=11, zone="Europe/Berlin"), scale=0.1, every=240).recording()
-    monkeypatch.setattr("ebbtide.lab.ledger.reading.read_nodes", lambda *_: recording)
+
+    def read(*_: object) -> RecordedNodes:
+        return recording
+
+    monkeypatch.setattr("ebbtide.lab.ledger.reading.read_nodes", read)
     for module in ("ledger", "options"):
         monkeypatch.setattr(f"ebbtide.cli.{module}.datetime", at_instant(now))
 

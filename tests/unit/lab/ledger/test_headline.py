@@ -515,7 +515,9 @@ def test_a_month_at_other_prices_names_them_among_all_stacks(ledger: Ledger, tmp
 
     _, table = overview(tmp_path, "")
 
-    assert " ".join(shown_text(table).split()).count("at the prices of negotiated") == 1
+    text = " ".join(shown_text(table).split())
+    assert text.count("at the prices of negotiated") == 1
+    assert "Nodes at list prices before commitments and discounts unless other prices are named" in text
 
 
 def test_the_width_of_gaps_is_a_share_of_the_month_by_the_model(ledger: Ledger) -> None:
