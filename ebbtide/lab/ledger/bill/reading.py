@@ -237,7 +237,11 @@ class _Reader:
         several = cluster.several(own, (place.region for place, rows in own.items() if rows.has_cluster))
         faults.refuse(several, stack.repeated.fault(self.files))
         dropped = Charge.DISCOUNT if self.has_net else None  # net costs include discounts
-        lines = {key: amounts for key, amounts in stack.lines.items() if key.charge is not dropped}
+        lines: dict[BillKey, BilledAmounts] = {}
+        for key, amounts in stack.lines.items():
+            if key.charge is not dropped:
+                of_usage = replace(key, charge=Charge.USAGE) if key.charge is Charge.DISCOUNT else key
+                lines.setdefault(of_usage, BilledAmounts()).add(amounts)
         sums = dict.fromkeys((*Part, *Charge), 0.0)
         listed, contracted = dict.fromkeys(Pricing, 0.0), dict.fromkeys(Pricing, 0.0)
         for key, amounts in lines.items():
