@@ -29,7 +29,7 @@ from ebbtide.lab.ledger.bill.lines import (
 from ebbtide.lab.ledger.bill.owners import Owner, owner_of, owner_of_pod
 from ebbtide.lab.ledger.bill.place import Place, StackCluster, cluster_of, place_of
 from ebbtide.lab.ledger.bill.report import BadRow, Faults, LineItem, Uncharged, Where, read_rows
-from ebbtide.lab.ledger.bill.split import SPLIT_COST, PodDollars, PodShare, is_split, split_dollars
+from ebbtide.lab.ledger.bill.split import PodDollars, PodShare, has_split_costs, is_split, split_dollars
 from ebbtide.lab.ledger.month import ON_DEMAND, SPOT, LedgerError, Month
 from ebbtide.settings.capacity.node_sets import with_node_sets
 from ebbtide.settings.model import StackSettings
@@ -141,8 +141,8 @@ class _Reader:
         except Uncharged as fault:
             self.others.left_out.setdefault(fault.what, LeftOut(fault.currency)).add(LeftOut(fault.currency, 1))
             return
-        if not SPLIT_COST & row.model_fields_set:
-            self.unsplit_pods = True  # the report lists pods, and its export selects none of their costs
+        if not has_split_costs(row):
+            self.unsplit_pods = True
             return
         share = split_dollars(row)
         sighting, first = self.deliveries.sighting(row, file)
