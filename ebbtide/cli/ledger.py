@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ebbtide.cli.console import fail, finish
-from ebbtide.cli.options import Context, JsonFile, Kubeconfig, PrometheusToken, PrometheusUrl, closed_month
+from ebbtide.cli.options import (
+    Context,
+    JsonFile,
+    Kubeconfig,
+    PrometheusToken,
+    PrometheusUrl,
+    closed_month,
+    given_path,
+    written_path,
+)
 from ebbtide.operate.api import CannotOperate
 from ebbtide.operate.prometheus import prometheus_of
 from ebbtide.settings import StackInvalid, load_stack
@@ -51,11 +60,11 @@ def ledger(
         ),
     ] = "",
     report: Annotated[
-        Path | None, typer.Option("--report", metavar="FILE", dir_okay=False, help="HTML page to write.")
+        Path | None, typer.Option("--report", metavar="FILE", parser=written_path, help="HTML page to write.")
     ] = None,
     json_file: JsonFile = None,
-    bill: Annotated[list[Path] | None, typer.Option(metavar="PATH", help=_BILL_HELP)] = None,
-    focus: Annotated[Path | None, typer.Option(metavar="FILE", dir_okay=False, help=_FOCUS_HELP)] = None,
+    bill: Annotated[list[Path] | None, typer.Option(metavar="PATH", parser=given_path, help=_BILL_HELP)] = None,
+    focus: Annotated[Path | None, typer.Option(metavar="FILE", parser=written_path, help=_FOCUS_HELP)] = None,
     write: Annotated[bool, typer.Option("--write", help=_WRITE_HELP)] = False,
     all_: Annotated[bool, typer.Option("--all", help=_ALL_HELP)] = False,
     prometheus: PrometheusUrl = "",

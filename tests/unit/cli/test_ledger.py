@@ -184,6 +184,23 @@ def test_all_damaged_months_are_named_at_once_and_no_table_hides_them() -> None:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        (["--bill", ""], "'--bill': wanted a path, found an empty text (for example .)"),
+        (["--bill", "cur.csv.gz", "--focus", "-"], "'--focus': wanted a file to write, found '-'"),
+        (["--report", "-"], "'--report': wanted a file to write, found '-'"),
+        (["--report", "stacks"], "'--report': wanted a file to write, found the folder stacks"),
+    ],
+)
+def test_paths_that_name_no_file_are_refused(arguments: list[str], fault: str) -> None:
+    result = ledger("acme", "--month", "2026-10", *arguments)
+
+    assert result.exit_code == 2
+    assert fault in result.stderr
+    assert not Path("-").exists()
+
+
+@pytest.mark.parametrize(
     "arguments", [[], ["acme", "--all"], ["acme", "--focus", "x.csv"], ["--all", "--write"], ["--all", "--report", "x"]]
 )
 def test_options_that_contradict_each_other_are_refused(arguments: list[str]) -> None:

@@ -1,6 +1,7 @@
 """Rows that a folder has twice: copies count once, and two deliveries are refused with the names of their files."""
 
 import gzip
+import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import import_module
@@ -84,6 +85,7 @@ def test_a_delivery_that_changes_only_another_amount_is_refused_in_either_order(
     ("files", "copies"),
     [
         ({"a.csv": [*ROWS, *ROWS]}, ROWS),
+        ({"A.CSV": ROWS}, []),
         ({"a.csv.gz": ROWS, "a.csv": ROWS}, ROWS),
         ({"a.parquet": ROWS, "a.csv": ROWS}, ROWS),
         ({"2026-11-20/a.csv": EARLIER, "2026-12-03/a.csv": ROWS}, EARLIER),
@@ -229,6 +231,20 @@ def test_one_id_may_have_rows_of_several_hours(tmp_path: Path) -> None:
     rows = [{**row, "identity_line_item_id": "one"} for row in (node(HOUR, 0.8), node(HOUR.replace(hour=9), 0.8))]
 
     assert sum(bill_of(tmp_path, *rows).parts.values()) == 1.6
+
+
+def test_rows_may_be_json_objects(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(json.dumps(ROWS))
+
+    assert plain(read_bill([tmp_path / "a.csv"], SETTINGS, MONTH)) == plain(bill_of(tmp_path, *ROWS))
+
+
+def test_a_gzip_file_that_is_cut_is_one_message_with_its_name(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "a.csv.gz", ROWS)
+    path.write_bytes(path.read_bytes()[:-100])
+
+    with pytest.raises(LedgerError, match=r"^a\.csv\.gz: wanted a complete gzip file: .*gzip --test accepts\)$"):
+        read_bill([path], SETTINGS, MONTH)
 
 
 def test_chunks_that_a_smaller_delivery_left_empty_are_skipped(tmp_path: Path) -> None:
