@@ -5,7 +5,7 @@ Units: US dollars before tax, node-hours, UTC instants; days are local dates of 
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple, TypeAlias
@@ -22,6 +22,8 @@ SPOT, ON_DEMAND = "spot", "on-demand"
 BEFORE = "fixed fleet before"
 """The alternative of `costs.before`: the only fleet that a headline compares with, since it existed."""
 LIST_PRICES = "list prices"
+LEAST_RECORDED = 0.5
+"""Share of a month that must be recorded; below it nothing is concluded from the month."""
 NOISE = 0.02
 """Differences up to this share of the month are the noise of a replay. Source: docs/evidence/ledger.md."""
 OTHER_PODS, NO_POD = "other pods", "requested by no pod"
@@ -110,8 +112,19 @@ class NodeHours:
 
 @dataclass(slots=True)
 class Amount:
+    """Node-hours and their dollars without boots. `less_usd` and `more_usd` are those of `NodeHours`."""
+
     hours: float = 0.0
     usd: float = 0.0
+    less_usd: float = 0.0
+    more_usd: float = 0.0
+
+
+def add_amount(total: Amount | NodeHours, more: Amount | NodeHours, share: float = 1.0) -> None:
+    total.hours += more.hours * share
+    total.usd += more.usd * share
+    total.less_usd += more.less_usd * share
+    total.more_usd += more.more_usd * share
 
 
 Hourly: TypeAlias = Mapping[tuple[str, int], Amount]
@@ -138,12 +151,23 @@ class FleetUsd(NamedTuple):
     at_high_spot: float
 
 
+def bounds_of(amounts: Iterable[Amount | NodeHours], gaps: Iterable[Gap] = ()) -> tuple[float, float]:
+    """Return the bounds of the dollars of recorded nodes and of gaps together, without boots."""
+    low = high = 0.0
+    for amount in amounts:
+        low, high = low + amount.usd - amount.less_usd, high + amount.usd + amount.more_usd
+    for gap in gaps:
+        low, high = low + gap.low_usd, high + gap.high_usd
+    return low, high
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
     """Dollars of the same month with another fleet, from `low_usd` to `high_usd`; None: not enough data, see `why`.
 
     `paired`: it differs from the month only in recorded hours; in gaps it costs at least as much as the month.
     `variants`: the fleets that it may have, without errors of the model; of a paired one, differences to the month.
+    `noise_usd`: by how much the bounds of a replay would differ from the month on each side if nothing had changed.
     """
 
     name: str
@@ -153,6 +177,7 @@ class Alternative:
     why: str = ""
     paired: bool = False
     variants: tuple[FleetUsd, ...] = ()
+    noise_usd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,14 +249,12 @@ class Ledger:
     @property
     def low_usd(self) -> float:
         """Lower bound of the nodes' cost, including the estimate for boots."""
-        unsure = sum(gap.low_usd for gap in self.gaps) - sum(row.less_usd for row in self.paid)
-        return self.recorded_usd + self.boot_usd + unsure
+        return bounds_of(self.paid, self.gaps)[0] + self.plan_usd + self.boot_usd
 
     @computed_field
     @property
     def high_usd(self) -> float:
-        unsure = sum(gap.high_usd for gap in self.gaps) + sum(row.more_usd for row in self.paid)
-        return self.recorded_usd + self.boot_usd + unsure
+        return bounds_of(self.paid, self.gaps)[1] + self.plan_usd + self.boot_usd
 
     @computed_field
     @property
@@ -262,16 +285,19 @@ class Ledger:
             return None
         if not entry.paired:
             return entry.low_usd - self.high_usd, entry.high_usd - self.low_usd
-        gaps_usd = sum(gap.high_usd - gap.low_usd for gap in self.gaps)
-        return entry.low_usd - self.low_usd, entry.high_usd - self.high_usd + gaps_usd
+        low, high = bounds_of((), self.gaps)
+        return entry.low_usd - self.low_usd, entry.high_usd - self.high_usd + high - low
 
-    def measurable(self, saved: Sequence[float], billed_usd: float | None = None) -> bool:
-        """Return False if a saving is within the noise of the model: it may be none. `billed_usd`: of the nodes.
+    def measurable(self, name: str, saved: Sequence[float], billed_usd: float | None = None) -> bool:
+        """Return False if the saving of an alternative is within the noise of the model: it may be none.
 
-        The range of a replay has the noise on each side.
+        `billed_usd`: of the nodes. The range of a replay has the noise on each side, so a range with 0 in it is only
+        measurable if it reaches twice as far. A replay that misses the month itself by more has that as its noise.
         """
         low, high = saved
-        noise = NOISE * ((self.low_usd + self.high_usd) / 2 if billed_usd is None else billed_usd)
+        middle = (self.low_usd + self.high_usd) / 2
+        missed = max((entry.noise_usd for entry in self.alternatives if entry.name == name), default=0.0)
+        noise = max(NOISE * middle, missed) * (1.0 if billed_usd is None or not middle else billed_usd / middle)
         most = max(abs(low), abs(high))
         return most >= noise and not (low <= 0 <= high and most < 2 * noise)
 

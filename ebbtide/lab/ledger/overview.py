@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 
 from ebbtide.lab.ledger.bill.difference import Difference
-from ebbtide.lab.ledger.month import Ledger, LedgerError
+from ebbtide.lab.ledger.month import BEFORE, Ledger, LedgerError
 from ebbtide.lab.ledger.month_file import committed, month_paths, refuse_cut
 from ebbtide.lab.ledger.sheets import basis, could_save_text, saved_by, saved_text, span
 from ebbtide.text.sheet import CENTS, Cell, Sheet, left, right
@@ -72,6 +72,6 @@ def _row(ledger: Ledger, billed: Difference | None) -> Sequence[Cell]:
         span(ledger.low_usd, ledger.high_usd),
         billed and billed.nodes_usd,
         billed and billed.all_usd,
-        None if saved is None else f"{saved_text(ledger, saved, billed_usd)}{rates}",
+        None if saved is None else f"{saved_text(ledger, BEFORE, saved, billed_usd)}{rates}",
         could_save_text(ledger),
     )

@@ -57,7 +57,7 @@ def _tiles(view: LedgerView) -> Iterator[Tile]:
     saved, billed_usd = saved_by(ledger, billed)
     if saved is not None:
         rates = basis(ledger) if billed_usd is None else "at the bill's rates"
-        yield Tile(saved_text(ledger, saved, billed_usd), "saved", f"against: {BEFORE}, {rates}")
+        yield Tile(saved_text(ledger, BEFORE, saved, billed_usd), "saved", f"against: {BEFORE}, {rates}")
 
 
 def _days(ledger: Ledger) -> LiveFigure:

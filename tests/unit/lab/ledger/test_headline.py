@@ -11,6 +11,7 @@ import pytest
 from ebbtide.lab.ledger.bill.difference import Difference, difference_of
 from ebbtide.lab.ledger.bill.reading import read_bill
 from ebbtide.lab.ledger.build import ledger_of
+from ebbtide.lab.ledger.compared import Comparison
 from ebbtide.lab.ledger.month import (
     BEFORE,
     UNKNOWN_REQUESTS,
@@ -27,7 +28,8 @@ from ebbtide.lab.ledger.month_file import add_entry, committed, month_path
 from ebbtide.lab.ledger.overview import overview
 from ebbtide.lab.ledger.page import render_page
 from ebbtide.lab.ledger.rates import basis_of
-from ebbtide.lab.ledger.sheets import as_text, bill_notes, headline, saved_by, view_of
+from ebbtide.lab.ledger.replayed import ReplayedUsd
+from ebbtide.lab.ledger.sheets import as_text, bill_notes, headline, saved_by, saved_text, view_of
 from ebbtide.prices.tables import ENVIRONMENT
 from ebbtide.settings import StackSettings
 from ebbtide.text.money import dollar_range
@@ -409,6 +411,29 @@ def test_a_difference_within_the_noise_is_no_saving(
 
     for text in (shown_text(as_text(view_of(found))), render_page(view_of(found)), shown_text(table)):
         assert (" ".join(text.replace("\N{NO-BREAK SPACE}", " ").split()).count("no measurable") == 0) is measurable
+
+
+@pytest.mark.parametrize(
+    ("changed", "missed", "measurable"),
+    [(0.0, 0.06, False), (0.03, 0.06, False), (0.07, 0.06, True), (0.0, 0.0, False), (0.025, 0.0, True)],
+)
+def test_a_replay_that_misses_the_month_measures_no_difference_that_is_smaller(
+    ledger: Ledger, changed: float, missed: float, *, measurable: bool
+) -> None:
+    """The replay of the month is off by `missed`, and the changed one costs `changed` more: shares of the month."""
+    sure = replace(ledger, paid=tuple(replace(row, less_usd=0.0, more_usd=0.0) for row in ledger.paid))
+    usd = sure.recorded_usd
+    as_it_was = ReplayedUsd(usd * (1 - missed), 0.0, 0.0)
+    changed_usd = ReplayedUsd(usd * (1 - missed + changed), 0.0, 0.0)
+    comparison = Comparison(ledger=sure, as_it_was=[as_it_was], text="as it was", assumptions=())
+
+    found = replace(sure, alternatives=(comparison.of("other", "changed", [changed_usd]),))
+
+    (low, high) = found.saved["other"] or (0.0, 0.0)
+    assert low <= changed * usd <= high
+    for billed_usd, rate in ((None, 1.0), (0.6 * usd, 0.6)):
+        text = saved_text(found, "other", (low * rate, high * rate), billed_usd)
+        assert (text != "no measurable difference") is measurable
 
 
 def test_idle_dollars_of_the_nodes_of_min_cannot_be_saved(acme: StackSettings, ledger: Ledger, tmp_path: Path) -> None:
