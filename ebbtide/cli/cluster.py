@@ -16,7 +16,7 @@ from ebbtide.operate.prometheus import prometheus_of
 from ebbtide.settings import StackSettings
 from ebbtide.vocabulary.labels import NAMESPACE
 
-__all__ = ["NAMESPACE", "Context", "Kubeconfig", "Namespace", "Url", "cluster", "connected", "reported", "watching"]
+__all__ = ["NAMESPACE", "Context", "Kubeconfig", "Namespace", "Url", "cluster", "reported", "watching"]
 
 Namespace = Annotated[str, typer.Option("--namespace", "-n", help="The controller's namespace.")]
 _URL_HELP = "Address of the controller; default: through the API server."
@@ -32,11 +32,6 @@ def cluster(kubeconfig: str | None, context: str | None) -> Generator[OperatorAp
         fail(error, code=error.code)
     with reported(api):
         yield api
-
-
-def connected(kubeconfig: str | None, context: str | None) -> OperatorApi:
-    """Return the API server without a request. Raises `CannotOperate` if no cluster is configured."""
-    return connect(kubeconfig, context)
 
 
 def watching(

@@ -8,11 +8,11 @@ import typer
 from pydantic import TypeAdapter
 from rich.console import Group, RenderableType
 
-from ebbtide.cli.cluster import Context, Kubeconfig, connected
+from ebbtide.cli.cluster import Context, Kubeconfig
 from ebbtide.cli.console import aws_client, fail, finish
 from ebbtide.cli.options import JsonFile, PrometheusToken, PrometheusUrl, Stack
 from ebbtide.monitoring.client import UnknownAnswer
-from ebbtide.operate.api import CannotOperate
+from ebbtide.operate.api import CannotOperate, connect
 from ebbtide.operate.idle.aws import read_aws
 from ebbtide.operate.idle.claims import Claims
 from ebbtide.operate.idle.finding import IdleFinding
@@ -55,7 +55,7 @@ def idle(
     except StackInvalid as invalid:
         fail(invalid)
     now, code = datetime.now(UTC), 1
-    claims = Claims(lambda: connected(kubeconfig, context or settings.cluster.context), settings.customer)
+    claims = Claims(lambda: connect(kubeconfig, context or settings.cluster.context), settings.customer)
     findings, unread = read_aws(aws_client("idle --aws"), settings, claims, now) if aws else ([], [])
     aws_was_read = aws and not unread
     try:

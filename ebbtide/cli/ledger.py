@@ -4,7 +4,9 @@ A committed month is read from its file: its recording is gone after 45 days, an
 alone if Prometheus has no recording of its month.
 """
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,9 +31,12 @@ from ebbtide.text.durations import ONE_HOUR
 from ebbtide.text.files import Unwritable, write_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from ebbtide.lab.ledger.month import Amount, Month
+    from rich.console import RenderableType
+
+    from ebbtide.lab.ledger.bill.bill import Bill
+    from ebbtide.lab.ledger.month import Month
     from ebbtide.monitoring.client import Prometheus
     from ebbtide.settings.model import StackSettings
 
@@ -40,7 +45,6 @@ command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 _BILL_HELP = "A file or folder of AWS' Cost and Usage Report 2.0, or several; adds the bill of the same month."
 _FOCUS_HELP = "With --bill: write the bill with the shares of pools and workloads as FOCUS 1.2 (CSV)."
-_MONTH_HELP = "A month, also the current one; default: the last one that has ended."
 _WRITE_HELP = "Add the month to stacks/ledger/STACK/MONTH.json. Existing entries are never changed."
 _ALL_HELP = "Instead of one stack: the newest committed month of every stack, or --month."
 
@@ -77,95 +81,133 @@ def ledger(
         raise typer.BadParameter(
             "expected STACK or --all; --report, --bill, --focus and --write with STACK; --focus with --bill"
         )
-    from ebbtide.lab.ledger.bill.difference import difference_of
-    from ebbtide.lab.ledger.bill.focus import focus_text
-    from ebbtide.lab.ledger.bill.reading import read_bill
-    from ebbtide.lab.ledger.bill_alone import BillAlone
-    from ebbtide.lab.ledger.build import ledger_of
-    from ebbtide.lab.ledger.month import LedgerError, last_month, plain
-    from ebbtide.lab.ledger.month_file import add_entry, committed, month_path, refuse_cut
-    from ebbtide.lab.ledger.overview import overview
-    from ebbtide.lab.ledger.page import render_page
-    from ebbtide.lab.ledger.reading import read_month
-    from ebbtide.lab.ledger.running import running_of
-    from ebbtide.lab.ledger.sheets import as_text, view_of
+    from ebbtide.lab.ledger.month import LedgerError
 
     try:
         if stack is None:
-            stacks, shown = overview(project_root(), month)
-            finish(json_file, {"schema": 1, "stacks": stacks}, shown)
+            _show_all(month, json_file)
             return
         settings = load_stack(stack)
-        chosen, now = closed_month(month, settings, or_running=True), datetime.now(UTC)
-        if chosen.end > now:
-            refused = [name for name, value in (("--bill", bill), ("--write", write)) if value]
-            if refused:
-                fail(f"{' and '.join(refused)}: wanted a month that has ended, found {chosen.name}, which is not over")
-            asking = prometheus_of(settings, prometheus, token_file, context, kubeconfig)
-            until = chosen.begin + (now - chosen.begin) // ONE_HOUR * ONE_HOUR
-            recording = read_month(asking, settings.customer, chosen, settings.costs.labels, until)
-            before = _month_before(asking, settings, last_month(now, chosen.zone))
-            running = running_of(recording, settings, chosen, until, before)
-            if report is not None:
-                write_file(report, running.as_page())
-            finish(json_file, {"schema": 1, **running.as_json()}, running.as_text())
-            return
-        root = project_root()
-        path = month_path(root, settings.stack, chosen.name)
-        unchecked = refuse_cut(path, root)
-        billed = read_bill(bill, settings, chosen) if bill else None
-        if path.exists():
-            found, difference = committed(path)
-        else:
-            try:
-                asking = prometheus_of(settings, prometheus, token_file, context, kubeconfig)
-                recording = read_month(asking, settings.customer, chosen, settings.costs.labels)
-            except (CannotOperate, LedgerError) as missing:
-                if billed is None or (isinstance(missing, CannotOperate) and prometheus):
-                    raise
-                alone = BillAlone(settings=settings, bill=billed, why=str(missing))
-                if focus or write:
-                    option = "--focus" if focus else "--write"
-                    fail(f"{option}: wanted the month's recording in Prometheus, found: {missing}")
-                if report is not None:
-                    write_file(report, alone.as_page())
-                finish(json_file, {"schema": 1, **alone.as_json()}, alone.as_text())
-                return
-            found, difference = ledger_of(recording, settings, chosen, datetime.now(UTC)), None
-        document = plain(found)
-        difference = difference if billed is None else difference_of(found, billed)
-        added = {} if billed is None else {"bill": plain(billed), "difference": plain(difference)}
-        view = view_of(found, billed, difference, unchecked if path.exists() else "")
-        if billed is not None and focus is not None:
-            write_file(focus, focus_text(billed, found))
-        if report is not None:
-            write_file(report, render_page(view))
-        if write and found.incomplete:
-            fail(f"--write: wanted a closed month, found {chosen.name} incomplete: {found.incomplete}")
-        if write:
-            is_new = add_entry(path, {"ledger": document, **added}, datetime.now(UTC))
-            typer.echo(f"{'written' if is_new else 'unchanged'}: {path}", err=True)
+        asked = _Asked(
+            settings=settings,
+            month=closed_month(month, settings, or_running=True),
+            now=datetime.now(UTC),
+            connect=partial(prometheus_of, settings, prometheus, token_file, context, kubeconfig),
+            needs_prometheus=bool(prometheus),
+            report=report,
+            json_file=json_file,
+            bill=bill,
+            focus=focus,
+            write=write,
+        )
+        show = _show_running if asked.month.end > asked.now else _show_closed
+        show(asked)
     except CannotOperate as error:
         fail(error, code=error.code)
     except (StackInvalid, LedgerError, Unwritable) as error:
         fail(error)
-    finish(json_file, {"schema": 1, **document, **added}, as_text(view))
 
 
-def _month_before(prometheus: "Prometheus", settings: "StackSettings", month: "Month") -> "Mapping[str, Amount] | str":
-    """Return a month's node-hours and dollars by group, from its file or from Prometheus, or why they are not known."""
-    from ebbtide.lab.ledger.month import LedgerError
-    from ebbtide.lab.ledger.month_file import committed, month_path
-    from ebbtide.lab.ledger.paid import paid_of
-    from ebbtide.lab.ledger.rates import rates_of
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """The options for one stack. `needs_prometheus`: its address was given, so a bill alone is no answer."""
+
+    settings: "StackSettings"
+    month: "Month"
+    now: datetime
+    connect: "Callable[[], Prometheus]"
+    needs_prometheus: bool
+    report: Path | None
+    json_file: Path | None
+    bill: "Sequence[Path] | None"
+    focus: Path | None
+    write: bool
+
+    def write_page(self, page: "Callable[[], str]") -> None:
+        if self.report is not None:
+            write_file(self.report, page())
+
+    def finish(self, document: "Mapping[str, object]", shown: "RenderableType") -> None:
+        finish(self.json_file, {"schema": 1, **document}, shown)
+
+
+def _show_all(month: str, json_file: Path | None) -> None:
+    from ebbtide.lab.ledger.overview import overview
+
+    stacks, shown = overview(project_root(), month)
+    finish(json_file, {"schema": 1, "stacks": stacks}, shown)
+
+
+def _show_running(asked: _Asked) -> None:
+    from ebbtide.lab.ledger.month import last_month
+    from ebbtide.lab.ledger.month_before import month_before
+    from ebbtide.lab.ledger.reading import read_nodes
+    from ebbtide.lab.ledger.running import running_of
+
+    settings, month = asked.settings, asked.month
+    last = last_month(asked.now, month.zone)
+    options = {"--bill": asked.bill, "--focus": asked.focus, "--write": asked.write}
+    if refused := [name for name, value in options.items() if value]:
+        fail(f"{' and '.join(refused)}: wanted a month that has ended, found {month.name}, which is not over")
+    until = month.begin + (asked.now - month.begin) // ONE_HOUR * ONE_HOUR
+    if until == month.begin:
+        fail(f"--month: wanted a month that began an hour ago or more, found {month.name} (for example {last.name})")
+    prometheus = asked.connect()
+    recording = read_nodes(prometheus, settings.customer, month, until)
+    read_last = partial(read_nodes, prometheus, settings.customer, last, last.end)
+    before = month_before(project_root(), settings, last, read_last)
+    running = running_of(recording, settings, month, until, before)
+    asked.write_page(running.as_page)
+    asked.finish(running.as_json(), running.as_text())
+
+
+def _show_closed(asked: _Asked) -> None:
+    from ebbtide.lab.ledger.bill.difference import difference_of
+    from ebbtide.lab.ledger.bill.focus import focus_text
+    from ebbtide.lab.ledger.bill.reading import read_bill
+    from ebbtide.lab.ledger.build import ledger_of
+    from ebbtide.lab.ledger.month import LedgerError, plain
+    from ebbtide.lab.ledger.month_file import add_entry, committed, month_path, refuse_cut, written_bill
+    from ebbtide.lab.ledger.page import render_page
     from ebbtide.lab.ledger.reading import read_month
-    from ebbtide.lab.ledger.running import amounts_of
+    from ebbtide.lab.ledger.sheets import as_text, view_of
 
-    path = month_path(project_root(), settings.stack, month.name)
-    try:
-        if path.exists():
-            return amounts_of(committed(path)[0].paid)
-        recording = read_month(prometheus, settings.customer, month)
-        return amounts_of(paid_of(settings, month, recording, rates_of(settings, recording)).rows)
-    except LedgerError as error:
-        return str(error)
+    settings, month, root = asked.settings, asked.month, project_root()
+    path = month_path(root, settings.stack, month.name)
+    unchecked = refuse_cut(path, root)
+    billed = read_bill(asked.bill, settings, month) if asked.bill else None
+    if path.exists():
+        found, difference = committed(path)
+    else:
+        try:
+            recording = read_month(asked.connect(), settings.customer, month, settings.costs.labels)
+        except (CannotOperate, LedgerError) as missing:
+            if billed is None or (isinstance(missing, CannotOperate) and asked.needs_prometheus):
+                raise
+            _show_bill_alone(asked, billed, str(missing))
+            return
+        found, difference, unchecked = ledger_of(recording, settings, month, asked.now), None, ""
+    difference = difference if billed is None else difference_of(found, billed)
+    added = written_bill(path) if billed is None else {"bill": plain(billed), "difference": plain(difference)}
+    document = plain(found)
+    view = view_of(found, billed, difference, unchecked)
+    if billed is not None and asked.focus is not None:
+        write_file(asked.focus, focus_text(billed, found))
+    asked.write_page(partial(render_page, view))
+    if asked.write and found.incomplete:
+        fail(f"--write: wanted a closed month, found {month.name} incomplete: {found.incomplete}")
+    if asked.write:
+        is_new = add_entry(path, {"ledger": document, **added}, asked.now)
+        typer.echo(f"{'written' if is_new else 'unchanged'}: {path}", err=True)
+    asked.finish({**document, **added}, as_text(view))
+
+
+def _show_bill_alone(asked: _Asked, billed: "Bill", why: str) -> None:
+    from ebbtide.lab.ledger.bill_alone import BillAlone
+
+    if asked.focus or asked.write:
+        option = "--focus" if asked.focus else "--write"
+        fail(f"{option}: wanted the month's recording in Prometheus, found: {why}")
+    alone = BillAlone(settings=asked.settings, bill=billed, why=why)
+    asked.write_page(alone.as_page)
+    asked.finish(alone.as_json(), alone.as_text())

@@ -15,7 +15,7 @@ from ebbtide.lab.ledger.compared import Comparison
 from ebbtide.lab.ledger.fleets import constant, fleet_before, fleets_at_the_peak, fleets_for_workers, unknown
 from ebbtide.lab.ledger.lives import NodeType
 from ebbtide.lab.ledger.mix import Mix, mix_text, mixes_of
-from ebbtide.lab.ledger.month import BEFORE, Alternative, Ledger
+from ebbtide.lab.ledger.month import BEFORE, LEAST_RECORDED, Alternative, Ledger
 from ebbtide.lab.ledger.rates import Rates
 from ebbtide.lab.ledger.reading import RecordedMonth, Steps
 from ebbtide.lab.ledger.replayed import MonthReplay
@@ -24,12 +24,11 @@ from ebbtide.lab.simulator.strategies.steady import fleet_places
 from ebbtide.lab.simulator.world.sleep import Asleep
 from ebbtide.settings.capacity.process_documents import sleepers_of
 from ebbtide.settings.model import StackSettings
+from ebbtide.text.counts import percent
 from ebbtide.text.durations import HOUR_S
 
 PEAK, NEVER_OPEN, PEAK_WORKERS = "peak fleet", "budgets never open", "workers at the peak"
 NOTHING_SLEEPS = "nothing sleeps"  # only for stacks with workloads that sleep
-LEAST_RECORDED = 0.5
-"""Share of the month that must be recorded; below it no alternative is calculated."""
 
 
 def alternatives_of(
@@ -42,7 +41,8 @@ def alternatives_of(
     """Return the alternatives. `peaks`: the nodes of the instants at which each group had most."""
     replays = (NEVER_OPEN, PEAK_WORKERS, *((NOTHING_SLEEPS,) if any(sleepers_of(settings)) else ()))
     if ledger.recorded_share < LEAST_RECORDED:
-        why = f"not enough data: {ledger.recorded_share:.0%} of the month was recorded, wanted {LEAST_RECORDED:.0%}"
+        recorded = f"{percent(ledger.recorded_share)} of the month was recorded"
+        why = f"not enough data: {recorded}, wanted {percent(LEAST_RECORDED)}"
         return tuple(unknown(name, why) for name in (BEFORE, PEAK, *replays))
     fleet, mixes = partial(constant, settings, ledger.month, rates), mixes_of(ledger.paid)
     try:

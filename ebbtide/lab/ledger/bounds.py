@@ -8,10 +8,11 @@ its end; and nodes that were seen on neither side, each of the group's most expe
   existed, by the `max` of the stack file and the most nodes of the month, whichever is higher;
 - the group's pace: they joined after the gap's begin and left before its end. Within any time no more join or leave
   than `PACE_MARGIN` times the most that did within such a time in the recorded part of the month, or than one a
-  minute. That is the only limit here that a burst can break: EC2 launches up to 1,000 instances at once and 2 a second
-  after that, so no documented limit is below a group's `max`;
-- the demand, if the scaler was recorded in the gap and only its pools use the group: each node that joined has a worker
-  that was not there before, or replaced a node that left.
+  minute. This is an assumption, which a burst can break: EC2 launches up to 1,000 instances at once and 2 a second
+  after that, so no documented limit is below a group's `max`.
+
+The recorded demand is no limit. Nodes join for pods that replace others, of which no series has the number: while
+workers drain, in a rollout, and after an eviction.
 
 Source of EC2's limits: Amazon EC2 API, request throttling, resource token bucket of RunInstances.
 """
@@ -22,31 +23,24 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import pairwise
+from math import inf
 
 from ebbtide.lab.ledger.lives import Life, NodeKey, Span, overlap
-from ebbtide.lab.ledger.month import ON_DEMAND, SPOT, Gap
+from ebbtide.lab.ledger.month import LEAST_RECORDED, ON_DEMAND, SPOT, Gap
 from ebbtide.lab.ledger.pattern import Pattern
 from ebbtide.lab.ledger.rates import Rates, plan_share
-from ebbtide.lab.ledger.reading import PRICE_STEP, WANTED_STEP, RecordedMonth, Steps
+from ebbtide.lab.ledger.reading import PRICE_STEP, RecordedNodes, Steps
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.capacity.node_sets import with_node_sets
-from ebbtide.settings.capacity.placed import placed_pods
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.node_groups import NodeGroupSettings
-from ebbtide.settings.sections.workers import WorkerSettings
-from ebbtide.settings.sections.workloads import WorkloadSettings
 from ebbtide.text.durations import HOUR_S
 
 PACE_MARGIN, LEAST_A_MINUTE = 2, 1
-LEAST_RECORDED = 0.5
-"""Recorded share of the month below which its pace says too little."""
 LINEAR_WITHIN_S = 6 * HOUR_S
 """In shorter gaps the model interpolates between both sides; in longer ones it takes the same hours of other days.
 Chosen on the known month: docs/evidence/ledger.md."""
-_BOOTING_S = 900.0
-"""A node may join that long after the demand for it: the cluster autoscaler and Karpenter then give up a launch."""
 _MINUTE_S = 60.0
-_WANTED_STEP_S = WANTED_STEP.total_seconds()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +49,7 @@ class Bounding:
 
     settings: StackSettings
     span: Span
-    recording: RecordedMonth
+    recording: RecordedNodes
     rates: Rates
     lives: Sequence[Life]
     gaps: Sequence[Span]
@@ -80,21 +74,6 @@ class Bounding:
                 departures=sorted(life.end for life in self.lives if life.key.group == group and life.end not in cut),
             )
             for group in groups
-        }
-
-    @cached_property
-    def pools_of(self) -> Mapping[str, frozenset[str]]:
-        """Groups whose number of nodes only the workers of recorded pools can raise, with these pools."""
-        pods = [*placed_pods(self.settings)]
-        used = {name: [pod for pod in pods if name in pod.groups(self.shapes)] for name in self.shapes}
-        constant = {
-            name: {pod.name for pod in there if isinstance(pod.pod, WorkerSettings)}
-            for name, there in used.items()
-            if all(isinstance(pod.pod, WorkerSettings) or _is_constant(pod.pod) for pod in there)
-            and self.shapes[name].kind is not NodeKind.SPOT
-        }
-        return {
-            name: frozenset(pools) for name, pools in constant.items() if pools <= self.recording.most_wanted.keys()
         }
 
     def gap_of(self, gap: Span) -> Gap:
@@ -126,8 +105,9 @@ class Bounding:
             yield f"The upper bound of gaps rests on today's max of {', '.join(by_file)}: {series}."
         if self.paces:
             yield (
-                f"Upper bound of gaps: a group's nodes join and leave at most {PACE_MARGIN} times as fast as they were "
-                f"recorded to do in this month, or {LEAST_A_MINUTE} a minute."
+                f"The upper bound of gaps assumes that a group's nodes join and leave at most {PACE_MARGIN} times as "
+                f"fast as in the recorded part of the month, or {LEAST_A_MINUTE} a minute. A larger burst that came "
+                "and left within one gap is not in it."
             )
         for name, group in self.shapes.items():
             if bare := sorted({kind.name for kind in group.types} - self.rates.listed.keys()):
@@ -146,27 +126,9 @@ class Bounding:
         stated = self.shapes[group].max if group in self.shapes else 0
         return round(max(stated, self.peaks.get(group, 0), *recorded))
 
-    def rise(self, group: str, gap: Span) -> float | None:
-        """Return how many more workers the scaler wanted in a gap than before it; None if that is not known."""
-        if group not in self.pools_of:
-            return None
-        rise = 0.0
-        for pool in self.pools_of[group]:
-            points = self.recording.most_wanted[pool]
-            before = [value for at, value in points.items() if gap[0] - _BOOTING_S <= at <= gap[0]]
-            within = [value for at, value in points.items() if gap[0] - _BOOTING_S <= at <= gap[1] + _WANTED_STEP_S]
-            if not before or len(within) < (gap[1] - gap[0] + _BOOTING_S) // _WANTED_STEP_S:
-                return None
-            rise += max(within) - min(before)
-        return rise
-
-
-def _is_constant(pod: object) -> bool:
-    return isinstance(pod, WorkloadSettings) and pod.sleep is None and not pod.starts_pods and pod.least == pod.most
-
 
 def _values_within(steps: Steps, span: Span) -> list[float]:
-    first = max(0, bisect_right(steps, (span[0], float("inf"))) - 1)
+    first = max(0, bisect_right(steps, (span[0], inf)) - 1)
     return [value for at, value in steps[first:] if at <= span[1]]
 
 
@@ -241,13 +203,11 @@ class _Side:
         """Yield parts of the gap with the highest number of nodes there that were seen on neither side."""
         begin, end = self.gap
         pace = self.of.paces.get(self.group)
-        rise = self.of.rise(self.group, self.gap)
-        demand = float("inf") if rise is None else max(0.0, rise) + len(self.departed)
         near = [minute * _MINUTE_S for minute in (*range(60), *range(60, 1440, 60))]
         edges = {begin, end, *(begin + after for after in near), *(end - before for before in near)}
         edges |= {edge for life in self.sure for edge in (life.begin, life.end)}
         for first, last in pairwise(sorted(at for at in edges if begin <= at <= end)):
-            limits = [demand]
+            limits = [inf]
             if pace is not None and self.seen_before:
                 limits.append(pace.most("joins", last - begin))
             if pace is not None and self.seen_after:

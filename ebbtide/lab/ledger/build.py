@@ -20,9 +20,10 @@ from ebbtide.lab.ledger.month import (
     Month,
 )
 from ebbtide.lab.ledger.paid import Amount, Hourly, Paid, paid_of
-from ebbtide.lab.ledger.rates import basis_of, described, rates_of
+from ebbtide.lab.ledger.rates import SPOT_IS_A_RANGE, basis_of, described, rates_of
 from ebbtide.lab.ledger.reading import VALUE, RecordedMonth, Requests
 from ebbtide.lab.simulator.strategies.plans import NODE_BOOT_S
+from ebbtide.prices import PricingAssumption
 from ebbtide.settings.capacity.node_sets import with_node_sets
 from ebbtide.settings.declared import declared_pods
 from ebbtide.settings.model import StackSettings
@@ -52,6 +53,7 @@ def ledger_of(recording: RecordedMonth, settings: StackSettings, month: Month, n
         notes=tuple(_notes(settings, paid, rates.spot_share)),
         basis=basis_of(settings),
         beyond_min_usd=_beyond_min_usd(settings, paid, recording.requests),
+        plan_assumed=settings.costs.pricing_assumption is not PricingAssumption.ON_DEMAND,
         labels={label: tuple(_label_shares(paid.hourly, requests)) for label, requests in recording.labels.items()},
     )
     return replace(ledger, alternatives=alternatives_of(settings, ledger, paid.peaks, rates, recording))
@@ -95,10 +97,7 @@ def _notes(settings: StackSettings, paid: Paid, spot_share: Mapping[str, float])
         yield f"{count(hours)} node-hours of unknown instance types, such as Fargate's, have no price and no dollars."
     spot = sorted({row.instance_type for row in rows if row.capacity_type == SPOT})
     if spot:
-        yield (
-            "Spot prices are not recorded: from half to double the typical one, at most on demand. Days and causes "
-            "have the typical one; a bill has the real one."
-        )
+        yield (f"{SPOT_IS_A_RANGE} Days and causes have the typical one; a bill has the real one.")
     if bare := [name for name in spot if name not in spot_share]:
         yield f"No typical spot saving is known for {', '.join(bare)}: priced on demand."
     unlimited = {row.group or "no group" for row in rows} - with_node_sets(settings).node_groups.keys()

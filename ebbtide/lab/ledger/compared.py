@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from ebbtide.lab.ledger.fleets import unknown
 from ebbtide.lab.ledger.month import NOISE, Alternative, FleetUsd, Ledger
 from ebbtide.lab.ledger.replayed import ReplayedUsd
-from ebbtide.text.money import dollar_range
+from ebbtide.text.counts import percent
+from ebbtide.text.money import dollar_range, dollars
 
 _MODEL_OFF = 0.35
 """Relative difference between the modelled and the paid dollars from which on a replay proves nothing."""
@@ -37,7 +38,7 @@ class Comparison:
         before, after = self.as_it_was[0], changed[0]
         if before.low - paid >= _MODEL_OFF * paid or paid - before.high >= _MODEL_OFF * paid:
             model = f"the model of {ledger.month.name} costs {dollar_range(*before.bounds)}"
-            return unknown(name, f"not enough data: {model}, and ${paid:,.0f} were paid")
+            return unknown(name, f"not enough data: {model}, and {dollars(paid)} were paid")
         pairs = [*zip(self.as_it_was, changed, strict=True)]
         differences = [usd for pair in pairs for usd in _differences(*pair, paid)]
         then, now = dollar_range(*before.bounds), dollar_range(*after.bounds)
@@ -45,9 +46,10 @@ class Comparison:
         low, high = (
             usd + side * _error(usd, paid, missed) for usd, side in ((min(differences), -1), (max(differences), 1))
         )
-        noise = f"with {NOISE:.0%} of the month and {_OF_DIFFERENCE:.0%} of the difference for errors of the model"
+        errors = f"{percent(NOISE)} of the month and {percent(_OF_DIFFERENCE)} of the difference"
+        noise = f"with {errors} for errors of the model"
         if missed > NOISE * paid:
-            noise += f", at least the {dollar_range(missed, missed)} by which it misses the month itself"
+            noise += f", at least the {dollars(missed)} by which it misses the month itself"
         return Alternative(
             name=name,
             low_usd=ledger.low_usd + low,
@@ -56,6 +58,7 @@ class Comparison:
                 FleetUsd(now.listed - then.listed, now.spot_low - then.spot_low, now.spot_high - then.spot_high)
                 for then, now in pairs
             ),
+            noise_usd=_error(0.0, paid, missed),
             assumptions=(
                 "each pool's recorded wanted workers, replayed on the simulated cluster in recorded hours",
                 "awake services have the replicas of the stack file; jobs and Ray clusters are not included",

@@ -5,13 +5,14 @@ Units: US dollars before tax, node-hours, UTC instants; days are local dates of 
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple, TypeAlias
 
 from pydantic import TypeAdapter, computed_field
 
+from ebbtide.prices import PricingAssumption
 from ebbtide.vocabulary.windows import wall_to_instant, zone_of
 
 CLOSED_WITHIN = timedelta(days=10)
@@ -21,6 +22,8 @@ SPOT, ON_DEMAND = "spot", "on-demand"
 BEFORE = "fixed fleet before"
 """The alternative of `costs.before`: the only fleet that a headline compares with, since it existed."""
 LIST_PRICES = "list prices"
+LEAST_RECORDED = 0.5
+"""Share of a month that must be recorded; below it nothing is concluded from the month."""
 NOISE = 0.02
 """Differences up to this share of the month are the noise of a replay. Source: docs/evidence/ledger.md."""
 OTHER_PODS, NO_POD = "other pods", "requested by no pod"
@@ -109,8 +112,19 @@ class NodeHours:
 
 @dataclass(slots=True)
 class Amount:
+    """Node-hours and their dollars without boots. `less_usd` and `more_usd` are those of `NodeHours`."""
+
     hours: float = 0.0
     usd: float = 0.0
+    less_usd: float = 0.0
+    more_usd: float = 0.0
+
+
+def add_amount(total: Amount | NodeHours, more: Amount | NodeHours, share: float = 1.0) -> None:
+    total.hours += more.hours * share
+    total.usd += more.usd * share
+    total.less_usd += more.less_usd * share
+    total.more_usd += more.more_usd * share
 
 
 Hourly: TypeAlias = Mapping[tuple[str, int], Amount]
@@ -137,12 +151,23 @@ class FleetUsd(NamedTuple):
     at_high_spot: float
 
 
+def bounds_of(amounts: Iterable[Amount | NodeHours], gaps: Iterable[Gap] = ()) -> tuple[float, float]:
+    """Return the bounds of the dollars of recorded nodes and of gaps together, without boots."""
+    low = high = 0.0
+    for amount in amounts:
+        low, high = low + amount.usd - amount.less_usd, high + amount.usd + amount.more_usd
+    for gap in gaps:
+        low, high = low + gap.low_usd, high + gap.high_usd
+    return low, high
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
     """Dollars of the same month with another fleet, from `low_usd` to `high_usd`; None: not enough data, see `why`.
 
     `paired`: it differs from the month only in recorded hours; in gaps it costs at least as much as the month.
     `variants`: the fleets that it may have, without errors of the model; of a paired one, differences to the month.
+    `noise_usd`: by how much the bounds of a replay would differ from the month on each side if nothing had changed.
     """
 
     name: str
@@ -152,6 +177,7 @@ class Alternative:
     why: str = ""
     paired: bool = False
     variants: tuple[FleetUsd, ...] = ()
+    noise_usd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +218,7 @@ class Ledger:
     notes: tuple[str, ...]
     basis: str = LIST_PRICES  # the prices of `paid`
     beyond_min_usd: float | None = None  # idle dollars of nodes above each group's min; None in months before it
+    plan_assumed: bool | None = None  # by costs.pricingAssumption; None in months of former releases
     labels: Mapping[str, tuple[LabelShare, ...]] = field(default_factory=dict[str, tuple[LabelShare, ...]])
     """By label of the stack file's `costs.labels`; each has all recorded dollars of nodes without the plan."""
 
@@ -199,6 +226,13 @@ class Ledger:
     def recorded_share(self) -> float:
         """Share of the month's hours."""
         return 1 - sum((gap.end - gap.begin) / timedelta(hours=1) for gap in self.gaps) / self.month.hours
+
+    @property
+    def has_plan(self) -> bool:
+        """Return True if the stack file assumes a plan. Former releases have it in the source of prices only."""
+        if self.plan_assumed is None:
+            return not self.prices.get("plan", PricingAssumption.ON_DEMAND).startswith(PricingAssumption.ON_DEMAND)
+        return self.plan_assumed
 
     @computed_field
     @property
@@ -215,14 +249,12 @@ class Ledger:
     @property
     def low_usd(self) -> float:
         """Lower bound of the nodes' cost, including the estimate for boots."""
-        unsure = sum(gap.low_usd for gap in self.gaps) - sum(row.less_usd for row in self.paid)
-        return self.recorded_usd + self.boot_usd + unsure
+        return bounds_of(self.paid, self.gaps)[0] + self.plan_usd + self.boot_usd
 
     @computed_field
     @property
     def high_usd(self) -> float:
-        unsure = sum(gap.high_usd for gap in self.gaps) + sum(row.more_usd for row in self.paid)
-        return self.recorded_usd + self.boot_usd + unsure
+        return bounds_of(self.paid, self.gaps)[1] + self.plan_usd + self.boot_usd
 
     @computed_field
     @property
@@ -232,8 +264,14 @@ class Ledger:
 
     @computed_field
     @property
-    def could_save_usd(self) -> float:
-        """The most that fewer nodes could have saved: idle dollars without those of each group's `min` nodes."""
+    def could_save_usd(self) -> float | None:
+        """About what fewer nodes could have saved: idle dollars without those of each group's `min` nodes.
+
+        Hours without recorded requests count as requested; None if they have more than half of the dollars.
+        """
+        total = sum(share.usd for share in self.shares)
+        if sum(share.usd for share in self.shares if share.workload == UNKNOWN_REQUESTS) > total / 2:
+            return None
         return self.idle_usd if self.beyond_min_usd is None else self.beyond_min_usd
 
     @computed_field
@@ -247,16 +285,19 @@ class Ledger:
             return None
         if not entry.paired:
             return entry.low_usd - self.high_usd, entry.high_usd - self.low_usd
-        gaps_usd = sum(gap.high_usd - gap.low_usd for gap in self.gaps)
-        return entry.low_usd - self.low_usd, entry.high_usd - self.high_usd + gaps_usd
+        low, high = bounds_of((), self.gaps)
+        return entry.low_usd - self.low_usd, entry.high_usd - self.high_usd + high - low
 
-    def measurable(self, saved: Sequence[float], billed_usd: float | None = None) -> bool:
-        """Return False if a saving is within the noise of the model: it may be none. `billed_usd`: of the nodes.
+    def measurable(self, name: str, saved: Sequence[float], billed_usd: float | None = None) -> bool:
+        """Return False if the saving of an alternative is within the noise of the model: it may be none.
 
-        The range of a replay has the noise on each side.
+        `billed_usd`: of the nodes. The range of a replay has the noise on each side, so a range with 0 in it is only
+        measurable if it reaches twice as far. A replay that misses the month itself by more has that as its noise.
         """
         low, high = saved
-        noise = NOISE * ((self.low_usd + self.high_usd) / 2 if billed_usd is None else billed_usd)
+        middle = (self.low_usd + self.high_usd) / 2
+        missed = max((entry.noise_usd for entry in self.alternatives if entry.name == name), default=0.0)
+        noise = max(NOISE * middle, missed) * (1.0 if billed_usd is None or not middle else billed_usd / middle)
         most = max(abs(low), abs(high))
         return most >= noise and not (low <= 0 <= high and most < 2 * noise)
 

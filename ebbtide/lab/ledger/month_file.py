@@ -141,6 +141,12 @@ def committed(path: Path) -> tuple[Ledger, Difference | None]:
     return ledger, _DIFFERENCE.validate_python({**sums, **last["difference"]})
 
 
+def written_bill(path: Path) -> Mapping[str, Any]:
+    """Return the bill and the difference of a file's last entry; empty without them. Raises `LedgerError`."""
+    last: Entry = next(reversed(read_entries(path)), {})
+    return {name: last[name] for name in ("bill", "difference") if last.get(name) is not None}
+
+
 def add_entry(path: Path, document: Mapping[str, Any], written: datetime) -> bool:
     """Add an entry with the ledger, the bill and their difference from `document`, unless the last entry has the same.
 

@@ -7,10 +7,9 @@ from typing import Any
 from rich.console import Group, RenderableType
 
 from ebbtide.lab.ledger.bill.difference import Difference
-from ebbtide.lab.ledger.month import Ledger, LedgerError
+from ebbtide.lab.ledger.month import BEFORE, Ledger, LedgerError
 from ebbtide.lab.ledger.month_file import committed, month_paths, refuse_cut
-from ebbtide.lab.ledger.sheets import basis, saved_by, saved_text, span
-from ebbtide.text.money import dollars
+from ebbtide.lab.ledger.sheets import basis, could_save_text, saved_by, saved_text, span
 from ebbtide.text.sheet import CENTS, Cell, Sheet, left, right
 from ebbtide.text.terminal import sheet_table
 
@@ -41,7 +40,7 @@ def overview(root: Path, month: str) -> tuple[list[dict[str, Any]], RenderableTy
         raise LedgerError("\n".join(faults))
     if not months:
         raise LedgerError(f"found no {month or 'month'} in stacks/ledger: wanted one (ebbtide ledger STACK --write)")
-    months.sort(key=lambda of: (-of[0].could_save_usd, of[0].stack))
+    months.sort(key=lambda of: (of[0].could_save_usd is None, -(of[0].could_save_usd or 0.0), of[0].stack))
     sheet = Sheet(caption=_CAPTION, columns=_COLUMNS, rows=[_row(*of) for of in months])
     return [_document(*of) for of in months], Group(sheet_table(sheet), *sorted(filter(None, unchecked)))
 
@@ -73,6 +72,6 @@ def _row(ledger: Ledger, billed: Difference | None) -> Sequence[Cell]:
         span(ledger.low_usd, ledger.high_usd),
         billed and billed.nodes_usd,
         billed and billed.all_usd,
-        None if saved is None else f"{saved_text(ledger, saved, billed_usd)}{rates}",
-        f"up to {dollars(ledger.could_save_usd)}",
+        None if saved is None else f"{saved_text(ledger, BEFORE, saved, billed_usd)}{rates}",
+        could_save_text(ledger),
     )

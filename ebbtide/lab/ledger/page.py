@@ -10,6 +10,7 @@ from ebbtide.lab.ledger.sheets import (
     NO_GROUP,
     LedgerView,
     basis,
+    could_save_text,
     headline,
     recorded_text,
     saved_by,
@@ -51,12 +52,12 @@ def _tiles(view: LedgerView) -> Iterator[Tile]:
     yield Tile(recorded_text(ledger), "recorded nodes", f"{basis(ledger)}; {count(hours)} node-hours")
     yield Tile(dollars(ledger.boot_usd), "boots, estimated", several(sum(row.boots for row in ledger.paid), "boot"))
     yield Tile(percent(ledger.recorded_share), "of the month recorded", several(len(ledger.gaps), "gap"))
-    could = f"fewer nodes save at most {dollars(ledger.could_save_usd)}"
+    could = f"fewer nodes save {could_save_text(ledger)}"
     yield Tile(share_text(ledger, ledger.idle_usd), "of the dollars idle", f"requested by no pod; {could}")
     saved, billed_usd = saved_by(ledger, billed)
     if saved is not None:
         rates = basis(ledger) if billed_usd is None else "at the bill's rates"
-        yield Tile(saved_text(ledger, saved, billed_usd), "saved", f"against: {BEFORE}, {rates}")
+        yield Tile(saved_text(ledger, BEFORE, saved, billed_usd), "saved", f"against: {BEFORE}, {rates}")
 
 
 def _days(ledger: Ledger) -> LiveFigure:

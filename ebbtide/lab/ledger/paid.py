@@ -21,11 +21,11 @@ from ebbtide.lab.ledger.lives import (
     overlap,
 )
 from ebbtide.lab.ledger.month import Amount as Amount
-from ebbtide.lab.ledger.month import Gap, Month, NodeHours
+from ebbtide.lab.ledger.month import Gap, Month, NodeHours, add_amount
 from ebbtide.lab.ledger.month import Hourly as Hourly
 from ebbtide.lab.ledger.pattern import Pattern
 from ebbtide.lab.ledger.rates import Rates, plan_share
-from ebbtide.lab.ledger.reading import RecordedMonth
+from ebbtide.lab.ledger.reading import RecordedNodes
 from ebbtide.lab.simulator.strategies.plans import NODE_BOOT_S
 from ebbtide.prices import PricingAssumption
 from ebbtide.provisioning_labels import NodeKind
@@ -46,11 +46,21 @@ class Paid:
     notes: tuple[str, ...]  # what the bounds of the gaps rest on
 
 
-def paid_of(
-    settings: StackSettings, month: Month, recording: RecordedMonth, rates: Rates, until: datetime | None = None
-) -> Paid:
-    """Return what a month cost, or its hours before `until`, a whole hour after its begin."""
-    first, last = month.begin.timestamp(), (until or month.end).timestamp()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """The recorded part of a month. `lives` have a price; `untyped` are nodes without one."""
+
+    rows: tuple[NodeHours, ...]
+    hourly: Hourly
+    by_type: Mapping[tuple[str, int], float]
+    lives: Sequence[Life]
+    untyped: Sequence[Life]
+    gaps: Sequence[Span]
+
+
+def recorded_of(month: Month, recording: RecordedNodes, rates: Rates, until: datetime) -> Recorded:
+    """Return what the recorded hours of a month before `until` cost."""
+    first, last = month.begin.timestamp(), until.timestamp()
     there = clipped(lives_of(recording.sightings), (first, last))
     lives = [life for life in there if rates.know(life.key)]
     gaps = gaps_between(recording.sightings.looks, first, last)
@@ -72,17 +82,31 @@ def paid_of(
         for begin, end in _cut(life, gaps, first, rates.changes(key.instance_type)):
             hours, hour = (end - begin) / HOUR_S, int((begin - first) // HOUR_S)
             by_type[f"{key.group}/{key.instance_type}", hour] += hours
-            row, usd = row_of(key, begin), rates.usd(key, begin)
-            least, most = rates.usd_bounds(key, begin)
-            row.less_usd += (usd - least) * hours
-            row.more_usd += (most - usd) * hours
-            for amount in (row, hourly[key.group, hour]):
-                amount.hours += hours
-                amount.usd += usd * hours
+            usd, (least, most) = rates.usd(key, begin), rates.usd_bounds(key, begin)
+            cost = Amount(hours, usd * hours, (usd - least) * hours, (most - usd) * hours)
+            for amount in (row_of(key, begin), hourly[key.group, hour]):
+                add_amount(amount, cost)
         if life.created == life.begin:
             row = row_of(key, life.begin)
             row.boots += 1
             row.boot_usd += rates.usd(key, life.begin) * NODE_BOOT_S / HOUR_S
+    return Recorded(
+        rows=tuple(rows[place] for place in sorted(rows)),
+        hourly=hourly,
+        by_type=by_type,
+        lives=lives,
+        untyped=[life for life in there if not rates.know(life.key)],
+        gaps=gaps,
+    )
+
+
+def paid_of(
+    settings: StackSettings, month: Month, recording: RecordedNodes, rates: Rates, until: datetime | None = None
+) -> Paid:
+    """Return what a month cost, or its hours before `until`, a whole hour after its begin."""
+    seen = recorded_of(month, recording, rates, until or month.end)
+    first, last = month.begin.timestamp(), (until or month.end).timestamp()
+    lives, gaps, hourly = seen.lives, seen.gaps, seen.hourly
     hours = [(first + hour * HOUR_S, first + (hour + 1) * HOUR_S) for hour in range(round((last - first) / HOUR_S))]
     recorded = {hour: 1 - sum(overlap(gap, span) for gap in gaps) / HOUR_S for hour, span in enumerate(hours)}
     most = most_at_once(lives)
@@ -98,14 +122,14 @@ def paid_of(
         pattern=Pattern(month=month, hourly=hourly, recorded=recorded),
     )
     return Paid(
-        rows=tuple(rows[place] for place in sorted(rows)),
+        rows=seen.rows,
         hourly=hourly,
         plan_usd=_plan_usd(settings, hourly, recorded, rates, first),
         gaps=tuple(map(bounding.gap_of, gaps)),
         recorded=recorded,
         peaks=most,
-        by_type=by_type,
-        notes=(*bounding.notes(), *_untyped_in(gaps, [life for life in there if not rates.know(life.key)])),
+        by_type=seen.by_type,
+        notes=(*bounding.notes(), *_untyped_in(gaps, seen.untyped)),
     )
 
 

@@ -4,14 +4,14 @@ An hour takes the mean of the same weekday's hours; without one, of the same hou
 that hour of any day; then of all recorded hours. Hours with a gap say nothing.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cached_property
 
 from ebbtide.lab.ledger.lives import Span, overlap
-from ebbtide.lab.ledger.month import Amount, Hourly, Month
+from ebbtide.lab.ledger.month import Amount, Hourly, Month, add_amount, bounds_of
 from ebbtide.text.durations import HOUR_S
 from ebbtide.vocabulary.windows import zone_of
 
@@ -37,14 +37,12 @@ class Pattern:
             similar = next((self._samples[place] for place in self._places(hour) if place in self._samples), ())
             for group, total in sums.items():
                 for sample in similar:
-                    amount = self.hourly.get((group, sample), Amount())
-                    total.hours += amount.hours * share / len(similar)
-                    total.usd += amount.usd * share / len(similar)
+                    add_amount(total, self.hourly.get((group, sample), Amount()), share / len(similar))
         return sums
 
     def extremes(self, since: float) -> Span | None:
         """Return the dollars from an hour until the month's end if each day costs as the cheapest of the recorded
-        workdays or weekend days, and as the dearest. None without a recorded day.
+        workdays or weekend days, and as the dearest, with the bounds of spot prices. None without a recorded day.
         """
         first = round((since - self.month.begin.timestamp()) / HOUR_S)
         remaining: defaultdict[date, list[int]] = defaultdict(list)
@@ -55,16 +53,24 @@ class Pattern:
             known = [*self._same_hours(hours, similar=True)] or [*self._same_hours(hours, similar=False)]
             if not known:
                 return None
-            low, high = low + min(known), high + max(known)
+            low += min(least for least, _ in known)
+            high += max(most for _, most in known)
         return low, high
 
-    def _same_hours(self, hours: Sequence[int], *, similar: bool) -> Iterator[float]:
-        """Yield the dollars of the same local hours of each recorded day, or of those that are `similar`."""
-        wanted = {self._local(hour).hour for hour in hours}
+    def _same_hours(self, hours: Sequence[int], *, similar: bool) -> Iterator[Span]:
+        """Yield the bounds of the same local hours' dollars, of each recorded day or of those that are `similar`.
+
+        A local hour that a day has twice, when clocks change, counts as the mean of both.
+        """
+        needed = Counter(self._local(hour).hour for hour in hours)
         weekend = _is_weekend(self._local(hours[0]))
         for day, by_hour in self._days.items():
-            if wanted <= by_hour.keys() and not (similar and _is_weekend(day) != weekend):
-                yield sum(by_hour[hour] for hour in wanted)
+            if needed.keys() <= by_hour.keys() and not (similar and _is_weekend(day) != weekend):
+                sums = [Amount() for _ in needed]
+                for total, (hour, times) in zip(sums, needed.items(), strict=True):
+                    for amount in by_hour[hour]:
+                        add_amount(total, amount, times / len(by_hour[hour]))
+                yield bounds_of(sums)
 
     @property
     def complete_days(self) -> int:
@@ -72,13 +78,16 @@ class Pattern:
         return sum(len(by_hour) >= _SHORTEST_DAY for by_hour in self._days.values())
 
     @cached_property
-    def _days(self) -> Mapping[date, Mapping[int, float]]:
-        """Dollars of recorded hours, by local day and hour."""
-        days: defaultdict[date, dict[int, float]] = defaultdict(dict)
+    def _days(self) -> Mapping[date, Mapping[int, Sequence[Amount]]]:
+        """Amounts of recorded hours, by local day and hour: a day on which clocks change may have an hour twice."""
+        days: defaultdict[date, defaultdict[int, list[Amount]]] = defaultdict(lambda: defaultdict(list))
         for hour, share in self.recorded.items():
             if share == 1:
                 local = self._local(hour)
-                days[local.date()][local.hour] = sum(self.hourly.get((of, hour), Amount()).usd for of in self._groups)
+                total = Amount()
+                for group in self._groups:
+                    add_amount(total, self.hourly.get((group, hour), Amount()))
+                days[local.date()][local.hour].append(total)
         return days
 
     @cached_property

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ebbtide.lab.ledger.lives import NodeKey
 from ebbtide.lab.ledger.month import LIST_PRICES, SPOT, LedgerError
-from ebbtide.lab.ledger.reading import RecordedMonth, Steps
+from ebbtide.lab.ledger.reading import RecordedNodes, Steps
 from ebbtide.prices import NoPrice, PricingAssumption, on_demand, price_date, spot_typical, steady
 from ebbtide.prices.missing import how_to_price
 from ebbtide.prices.tables import place_in_use, replacement
@@ -27,6 +27,7 @@ tables. Of 63 means over a region's zones 92 % lie between the factors, and of 1
 medians are 0.97 and 0.95. Zones of one region alone differ by -30 % to +30 % from their mean in 95 % of 8,432 prices
 (2022-05-31, DOI 10.5281/zenodo.14198917).
 """
+SPOT_IS_A_RANGE = "Spot prices are not recorded: from half to double the typical one, at most on demand."
 _CHEAPEST_SPOT = 0.1
 """The lowest fraction of the on-demand price. Source: Amazon EC2 Spot, "up to a 90 % discount"."""
 
@@ -78,7 +79,7 @@ class Rates:
         return tuple(at for at, _ in self.listed.get(instance_type, ())[1:])
 
 
-def rates_of(settings: StackSettings, recording: RecordedMonth) -> Rates:
+def rates_of(settings: StackSettings, recording: RecordedNodes) -> Rates:
     """Return the rates. Raises `LedgerError` with a line for each type that ran and has no price."""
     recorded: Mapping[str, Steps] = {} if _replaced(settings) else recording.prices
     shapes = with_node_sets(settings).node_groups

@@ -22,7 +22,7 @@ VALUE = "value"
 """In place of a category: the share is of pods with this value of a label."""
 PRICE_STEP = timedelta(minutes=10)
 _STEP = timedelta(minutes=1)
-_SLOW_STEP = WANTED_STEP = timedelta(minutes=5)
+_SLOW_STEP = timedelta(minutes=5)
 _HOUR = timedelta(hours=1)
 _AT_ONCE = ONE_DAY // _STEP  # steps of one query
 _TWO_LEADERS = 4
@@ -34,36 +34,43 @@ Requests = Mapping[tuple[str, str, str], Mapping[int, float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedMonth:
+class RecordedNodes:
+    """The part of a recording that states what nodes cost."""
+
     source: str
     sightings: Sightings
     prices: Mapping[str, Steps]  # on-demand dollars an hour by instance type
+    most_nodes: Mapping[str, Steps] = field(default_factory=dict[str, Steps])  # the max of each group
+    forgotten: str  # why Prometheus lacks the first days; "" if it keeps them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedMonth(RecordedNodes):
     wanted: Mapping[str, Steps]  # workers by pool
     asleep: Mapping[str, Steps]  # 1 while a workload slept, otherwise 0; by kind, namespace and name
     requests: Requests
-    most_nodes: Mapping[str, Steps] = field(default_factory=dict[str, Steps])  # the max of each group
-    most_wanted: Mapping[str, Mapping[float, float]] = field(default_factory=dict[str, Mapping[float, float]])
-    """The most workers that the scaler wanted in the five minutes before each time, by pool. A gap has no value."""
-    forgotten: str  # why Prometheus lacks the first days; "" if it keeps them
     labels: Mapping[str, Requests] = field(default_factory=dict[str, Requests])
     """The same shares by value of each label in `costs.labels`; keys: group, "value", value."""
 
 
-def read_month(
-    prometheus: Prometheus,
-    customer: str,
-    month: Month,
-    labels: Sequence[str] = (),
-    until: datetime | None = None,
-) -> RecordedMonth:
-    """Return the month's recording, or its part before `until`.
+def read_nodes(prometheus: Prometheus, customer: str, month: Month, until: datetime) -> RecordedNodes:
+    """Return the nodes of a month's part before `until`.
 
-    Raises `LedgerError` if Prometheus cannot be trusted or lacks the month.
+    Raises `LedgerError` if Prometheus cannot be trusted or lacks the part.
     """
-    reader = MonthReader(prometheus, Metrics(customer), month, end=until or month.end)
-    if (doubt := prometheus.doubt()) is not None:  # wait for one time-out, not for one per query
-        raise LedgerError(doubt.why)
-    reader.refuse_two_clusters()
+    reader = _reader(prometheus, customer, month, until)
+    return RecordedNodes(
+        source=prometheus.where,
+        sightings=reader.sightings(),
+        prices=reader.prices(),
+        most_nodes=reader.most_nodes(),
+        forgotten=reader.forgotten,
+    )
+
+
+def read_month(prometheus: Prometheus, customer: str, month: Month, labels: Sequence[str] = ()) -> RecordedMonth:
+    """Return the month's recording. Raises `LedgerError` if Prometheus cannot be trusted or lacks the month."""
+    reader = _reader(prometheus, customer, month, month.end)
     return RecordedMonth(
         source=prometheus.where,
         sightings=reader.sightings(),
@@ -72,10 +79,17 @@ def read_month(
         asleep=reader.asleep(),
         requests=reader.requests(),
         most_nodes=reader.most_nodes(),
-        most_wanted=reader.most_wanted(),
         forgotten=reader.forgotten,
         labels={label: reader.labelled(label) for label in labels},
     )
+
+
+def _reader(prometheus: Prometheus, customer: str, month: Month, until: datetime) -> "MonthReader":
+    reader = MonthReader(prometheus, Metrics(customer), month, end=until)
+    if (doubt := prometheus.doubt()) is not None:  # wait for one time-out, not for one per query
+        raise LedgerError(doubt.why)
+    reader.refuse_two_clusters()
+    return reader
 
 
 @dataclass
@@ -125,11 +139,6 @@ class MonthReader:
 
     def most_nodes(self) -> dict[str, Steps]:
         return self._steps("group", f"max by (group) ({self.of('group_max_nodes')})", PRICE_STEP)
-
-    def most_wanted(self) -> dict[str, dict[float, float]]:
-        most = f"max by (pool) (max_over_time({self.of('pool_wanted')}[5m]))"
-        recorded = self._read(most, WANTED_STEP, "pool")
-        return {pool: {at.timestamp(): value for at, value in points.items()} for (pool,), points in recorded.items()}
 
     def asleep(self) -> dict[str, Steps]:
         asleep, awake = (f"max by (workload) ({self.of('workload_state', state=it)})" for it in ("asleep", "awake"))

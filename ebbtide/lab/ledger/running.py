@@ -4,23 +4,25 @@ The figure of the month's end takes the same hour of the same weekday. Its range
 recorded workday for each workday to come, and so for weekends; gaps widen it. It knows no holidays and no other change.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 from rich.console import Group, RenderableType
 
-from ebbtide.lab.ledger.lives import Span
-from ebbtide.lab.ledger.month import Amount, Month, NodeHours
+from ebbtide.lab.ledger.lives import NodeKey, Span
+from ebbtide.lab.ledger.month import ON_DEMAND, SPOT, Amount, Gap, Month, add_amount, bounds_of
+from ebbtide.lab.ledger.month_before import MonthBefore, by_group
 from ebbtide.lab.ledger.paid import Paid, paid_of
 from ebbtide.lab.ledger.pattern import Pattern
-from ebbtide.lab.ledger.rates import Rates, described, rates_of
-from ebbtide.lab.ledger.reading import RecordedMonth
-from ebbtide.lab.ledger.sheets import NO_GROUP, UNTYPED, gap_notes, span
+from ebbtide.lab.ledger.rates import SPOT_IS_A_RANGE, Rates, basis_of, described, rates_of
+from ebbtide.lab.ledger.reading import RecordedNodes
+from ebbtide.lab.ledger.sheets import NO_GROUP, UNTYPED, dollars_of, gap_notes, prices_text, span
 from ebbtide.lab.report.pages.page import Tile
 from ebbtide.lab.report.pages.template import rendered
+from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.capacity.node_sets import with_node_sets
 from ebbtide.settings.model import StackSettings
 from ebbtide.text.money import dollars
@@ -33,19 +35,19 @@ _COLUMNS = ("to date", "month's end", "expected", "last month")
 
 @dataclass(frozen=True, kw_only=True)
 class Running:
-    """`last` is the month before by group, or the reason why it is not known."""
+    """`last` is the month before, or the reason why it is not known."""
 
     settings: StackSettings
     month: Month
     until: datetime  # a whole hour
     paid: Paid
     rates: Rates
-    last: Mapping[str, Amount] | str
+    last: MonthBefore | str
 
     @cached_property
     def to_date(self) -> Mapping[str, Amount]:
         """Recorded node-hours and dollars by group."""
-        return amounts_of(self.paid.rows)
+        return by_group(self.paid.rows)
 
     @cached_property
     def at_end(self) -> Mapping[str, Amount]:
@@ -53,11 +55,9 @@ class Running:
         if self._pattern.complete_days < LEAST_DAYS:
             return {}
         coming = self._pattern.amounts((self.until.timestamp(), self.month.end.timestamp()))
-        sums = {name: Amount(amount.hours, amount.usd) for name, amount in self.to_date.items()}
+        sums = {name: replace(amount) for name, amount in self.to_date.items()}
         for group, amount in coming.items():
-            total = sums.setdefault(group or NO_GROUP, Amount())
-            total.hours += amount.hours
-            total.usd += amount.usd
+            add_amount(sums.setdefault(group or NO_GROUP, Amount()), amount)
         return sums
 
     @cached_property
@@ -68,16 +68,20 @@ class Running:
         for name, hours in self.settings.costs.expected_node_hours.items():
             there, first = self.to_date.get(name, Amount()), groups[name].types[0].name
             if there.hours:
-                expected[name] = Amount(hours, hours * there.usd / there.hours)
+                add_amount(expected.setdefault(name, Amount()), there, hours / there.hours)
             elif first in self.rates.listed:
-                expected[name] = Amount(hours, hours * self.rates.listed_usd(first, self.until.timestamp()))
+                capacity_type = SPOT if groups[name].kind is NodeKind.SPOT else ON_DEMAND
+                expected[name] = self._new_nodes(NodeKey("", name, "", first, capacity_type), hours)
         return expected
+
+    def _new_nodes(self, key: NodeKey, hours: float) -> Amount:
+        at = self.until.timestamp()
+        usd, (least, most) = self.rates.usd(key, at), self.rates.usd_bounds(key, at)
+        return Amount(hours, usd * hours, (usd - least) * hours, (most - usd) * hours)
 
     @property
     def to_date_usd(self) -> Span:
-        rows, gaps = self.paid.rows, self.paid.gaps
-        low = sum(row.usd - row.less_usd for row in rows) + sum(gap.low_usd for gap in gaps)
-        return low, sum(row.usd + row.more_usd for row in rows) + sum(gap.high_usd for gap in gaps)
+        return bounds_of(self.paid.rows, self.paid.gaps)
 
     @property
     def at_end_usd(self) -> Span | None:
@@ -90,13 +94,20 @@ class Running:
 
     @property
     def model_usd(self) -> float | None:
+        """The typical dollars of the month's end, with the model's figure of gaps; within the range."""
+        if self.at_end_usd is None:
+            return None
+        low, high = self.at_end_usd
         gaps = sum(gap.model_usd or 0.0 for gap in self.paid.gaps)
-        return sum(amount.usd for amount in self.at_end.values()) + gaps if self.at_end else None
+        return min(high, max(low, sum(amount.usd for amount in self.at_end.values()) + gaps))
 
     @property
     def headline(self) -> str:
         until = f"{self.until:%Y-%m-%d %H:%M} UTC"
-        return f"{self.settings.customer}, {self.month.name} until {until}: nodes cost {span(*self.to_date_usd)}"
+        prices = prices_text(basis_of(self.settings))
+        return (
+            f"{self.settings.customer}, {self.month.name} until {until}: nodes cost {span(*self.to_date_usd)} {prices}"
+        )
 
     @property
     def outlook(self) -> str:
@@ -108,20 +119,25 @@ class Running:
 
     @property
     def sheets(self) -> Mapping[str, Sheet]:
-        return {"dollars": self._sheet("usd", DOLLARS), "node-hours": self._sheet("hours", COUNT)}
+        gaps = self.paid.gaps
+        return {
+            "dollars": self._sheet("dollars", DOLLARS, dollars_of, span(*bounds_of((), gaps)) if gaps else None),
+            "node-hours": self._sheet("node-hours", COUNT, lambda part, _: sum(amount.hours for amount in part)),
+        }
 
     @property
     def notes(self) -> list[str]:
-        last = [f"Last month is not known: {self.last}"] if isinstance(self.last, str) else []
+        last = [f"Last month is not known: {self.last}"] if isinstance(self.last, str) else self.last.notes
+        on_spot = any(row.capacity_type == SPOT for row in self.paid.rows)
         usage = "Expected: costs.expectedNodeHours, at the month's mean price of a node-hour."
         return [
             "Dollars are without boots and the assumed plan.",
             f"On-demand prices: {described(self.settings)['on-demand']}.",
             "Month's end: the same hours of the same weekdays; holidays are not known.",
             "Its range: each day as the cheapest and as the dearest recorded workday or weekend day.",
+            *([SPOT_IS_A_RANGE] if on_spot else []),
             *([usage] if self.expected else []),
             *last,
-            *(["Gaps are in the figures above the tables, and in no group."] if self.paid.gaps else []),
             *gap_notes(self.paid.gaps),
             *self.paid.notes,
         ]
@@ -149,7 +165,7 @@ class Running:
     def as_json(self) -> Mapping[str, Any]:
         def amounts(by_group: Mapping[str, Amount]) -> Mapping[str, Any]:
             return {
-                name: {"node_hours": round(amount.hours, 4), "usd": round(amount.usd, 4)}
+                name: {field: round(value, 4) for field, value in _fields(amount).items()}
                 for name, amount in by_group.items()
             }
 
@@ -164,7 +180,8 @@ class Running:
             "at_end_usd": self.at_end_usd and _rounded(self.at_end_usd),
             "model_usd": self.model_usd and round(self.model_usd, 4),
             "expected": amounts(self.expected),
-            "last_month": None if isinstance(self.last, str) else amounts(self.last),
+            "last_month": None if isinstance(self.last, str) else amounts(self.last.amounts),
+            "last_month_recorded_share": None if isinstance(self.last, str) else round(self.last.recorded_share, 4),
             "notes": self.notes,
         }
 
@@ -172,27 +189,37 @@ class Running:
     def _pattern(self) -> Pattern:
         return Pattern(month=self.month, hourly=self.paid.hourly, recorded=self.paid.recorded)
 
-    def _sheet(self, what: str, unit: Unit) -> Sheet:
-        last: Mapping[str, Amount] = {} if isinstance(self.last, str) else self.last
-        parts: Sequence[Mapping[str, Amount]] = (self.to_date, self.at_end, self.expected, last)
-        names = sorted({name for part in parts for name in part}, key=lambda name: (name in (NO_GROUP, UNTYPED), name))
+    def _sheet(
+        self, what: str, unit: Unit, cell: Callable[[Iterable[Amount], Sequence[Gap]], Cell], gaps_cell: Cell = None
+    ) -> Sheet:
+        """Return a table of the groups. This month's gaps are in the totals to date and at its end."""
 
-        def cell(part: Mapping[str, Amount], name: str) -> Cell:
-            return getattr(part[name], what) if name in part else None
+        def has_figure(group: str) -> bool:
+            return unit is not DOLLARS or group != UNTYPED
 
-        def total(part: Mapping[str, Amount]) -> Cell:
-            return sum(getattr(amount, what) for amount in part.values()) if part else None
-
+        gaps = self.paid.gaps
+        last: Mapping[str, Amount] = {} if isinstance(self.last, str) else self.last.amounts
+        parts = ((self.to_date, gaps), (self.at_end, gaps), (self.expected, ()), (last, ()))
+        names = {name for part, _ in parts for name in part}
         return Sheet(
-            columns=[*left("group", fold=True), *right(*_COLUMNS, unit=unit)],
-            rows=[(name, *(cell(part, name) for part in parts)) for name in names],
-            total=("total", *map(total, parts)),
-            caption=f"Recorded {'dollars' if unit is DOLLARS else 'node-hours'} by group, beside the expected ones.",
+            columns=[*left("group", fold=True), *right(*_COLUMNS, unit=unit, fold=True)],
+            rows=[
+                *(
+                    (
+                        name,
+                        *(cell([part[name]], ()) if name in part and has_figure(name) else None for part, _ in parts),
+                    )
+                    for name in sorted(names, key=lambda name: (name in (NO_GROUP, UNTYPED), name))
+                ),
+                *([("gaps", gaps_cell, gaps_cell if self.at_end else None, None, None)] if gaps_cell else []),
+            ],
+            total=("total", *(cell(part.values(), unsure) if part else None for part, unsure in parts)),
+            caption=f"Recorded {what} by group, beside the expected ones.",
         )
 
 
 def running_of(
-    recording: RecordedMonth, settings: StackSettings, month: Month, until: datetime, last: Mapping[str, Amount] | str
+    recording: RecordedNodes, settings: StackSettings, month: Month, until: datetime, last: MonthBefore | str
 ) -> Running:
     """Calculate a running month. Raises `LedgerError` if a node that ran has no price."""
     rates = rates_of(settings, recording)
@@ -200,14 +227,9 @@ def running_of(
     return Running(settings=settings, month=month, until=until, paid=paid, rates=rates, last=last)
 
 
-def amounts_of(rows: Sequence[NodeHours]) -> dict[str, Amount]:
-    """Return node-hours and dollars by group, as sheets name it."""
-    sums: dict[str, Amount] = {}
-    for row in rows:
-        total = sums.setdefault((row.group or NO_GROUP) if row.is_priced else UNTYPED, Amount())
-        total.hours += row.hours
-        total.usd += row.usd
-    return sums
+def _fields(amount: Amount) -> Mapping[str, float]:
+    low, high = bounds_of([amount])
+    return {"node_hours": amount.hours, "usd": amount.usd, "low_usd": low, "high_usd": high}
 
 
 def _rounded(usd: Span) -> list[float]:

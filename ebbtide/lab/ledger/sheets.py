@@ -1,6 +1,6 @@
 """The tables and sentences of a ledger and its bill, for the terminal and the page alike."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
@@ -10,12 +10,13 @@ from ebbtide.lab.ledger.bill.bill import Bill, LeftOut
 from ebbtide.lab.ledger.bill.difference import Difference
 from ebbtide.lab.ledger.bill.lines import Part
 from ebbtide.lab.ledger.bill.rates import LEAST_BILLED, billed_percent
-from ebbtide.lab.ledger.month import BEFORE, LIST_PRICES, SPOT, Gap, LabelShare, Ledger, NodeHours
+from ebbtide.lab.ledger.month import BEFORE, LIST_PRICES, SPOT, Amount, Gap, LabelShare, Ledger, NodeHours, bounds_of
 from ebbtide.text.counts import DASH, count, number_of, percent
 from ebbtide.text.durations import HOUR_S
 from ebbtide.text.money import cents, dollar_range, dollars
 from ebbtide.text.sheet import CENTS, DOLLARS, Cell, Column, Sheet, left, right
 from ebbtide.text.terminal import sheet_table
+from ebbtide.vocabulary.exporter import MOST_LABEL_VALUES, OTHER_VALUES
 
 _GAPS_SHOWN = 10
 NO_GROUP, UNTYPED = "no group", "instance type unknown"
@@ -55,7 +56,7 @@ def gap_notes(gaps: Sequence[Gap], month_usd: float = 0.0) -> Iterator[str]:
     """Yield the width of all gaps together, with its share of the month's dollars, and the gaps with most dollars."""
     if not gaps:
         return
-    low, high = sum(gap.low_usd for gap in gaps), sum(gap.high_usd for gap in gaps)
+    low, high = bounds_of((), gaps)
     share = f" or {percent((high - low) / month_usd)} of the month" if month_usd else ""
     models = [gap.model_usd for gap in gaps if gap.model_usd is not None]
     model = f" The model's figure is {dollars(sum(models))}." if len(models) == len(gaps) else ""
@@ -93,15 +94,17 @@ def billed_text(nodes_usd: float, all_usd: float) -> str:
 
 def basis(ledger: Ledger) -> str:
     """Return the prices of a ledger's dollars."""
-    plan = " and the assumed plan" if ledger.plan_usd else ""
-    reduced = ", before commitments and discounts" if ledger.basis == LIST_PRICES and not plan else ""
-    other = ", before other commitments and discounts" if ledger.basis == LIST_PRICES and plan else ""
-    return f"at {ledger.basis}{plan}{reduced}{other}"
+    return prices_text(ledger.basis, planned=bool(ledger.plan_usd))
+
+
+def prices_text(prices: str, *, planned: bool = False) -> str:
+    """Return the prices of dollars. `planned`: the dollars include the stack file's assumed plan."""
+    before = f", before {'other ' if planned else ''}commitments and discounts" if prices == LIST_PRICES else ""
+    return f"at {prices}{' and the assumed plan' if planned else ''}{before}"
 
 
 def recorded_text(ledger: Ledger) -> str:
-    less, more = sum(row.less_usd for row in ledger.paid), sum(row.more_usd for row in ledger.paid)
-    return span(ledger.recorded_usd - less, ledger.recorded_usd + more)
+    return span(*(usd + ledger.plan_usd for usd in bounds_of(ledger.paid)))
 
 
 def as_text(view: LedgerView) -> RenderableType:
@@ -124,11 +127,17 @@ def span(low: float | None, high: float | None) -> str:
     return DASH if low is None or high is None else dollar_range(low, high)
 
 
-def saved_text(ledger: Ledger, saved: Sequence[float] | None, billed_usd: float | None = None) -> str:
-    """`billed_usd`: of the nodes, for a saving at the bill's rates."""
+def saved_text(ledger: Ledger, name: str, saved: Sequence[float] | None, billed_usd: float | None = None) -> str:
+    """Return the saving of an alternative. `billed_usd`: of the nodes, for a saving at the bill's rates."""
     if saved is None:
         return "not enough data"
-    return span(*saved) if ledger.measurable(saved, billed_usd) else "no measurable difference"
+    return span(*saved) if ledger.measurable(name, saved, billed_usd) else "no measurable difference"
+
+
+def could_save_text(ledger: Ledger) -> str:
+    """Return what fewer nodes save at the ledger's prices."""
+    usd = ledger.could_save_usd
+    return "an unknown amount" if usd is None else f"about {dollars(usd)} at {ledger.basis}"
 
 
 def saved_by(ledger: Ledger, difference: Difference | None) -> tuple[tuple[float, float] | None, float | None]:
@@ -141,11 +150,9 @@ def saved_by(ledger: Ledger, difference: Difference | None) -> tuple[tuple[float
     return difference.saved.get(BEFORE), difference.nodes_usd
 
 
-def dollars_of(rows: Sequence[NodeHours]) -> Cell:
-    """Return the dollars of rows, as a range if they have spot nodes."""
-    usd, less = sum(row.usd for row in rows), sum(row.less_usd for row in rows)
-    more = sum(row.more_usd for row in rows)
-    return dollar_range(usd - less, usd + more) if less or more else usd
+def dollars_of(amounts: Iterable[Amount | NodeHours], gaps: Sequence[Gap] = ()) -> str:
+    """Return the dollars of recorded nodes and of gaps, as a range if there are spot nodes or gaps."""
+    return span(*bounds_of(amounts, gaps))
 
 
 def share_text(ledger: Ledger, usd: float) -> str:
@@ -160,7 +167,7 @@ def _paid(ledger: Ledger) -> Sheet:
     untyped = groups.pop(UNTYPED, [])
     lines: dict[str, Cell] = {"assumed plan": ledger.plan_usd} if ledger.plan_usd else {}
     if ledger.gaps:
-        lines["gaps"] = span(sum(gap.low_usd for gap in ledger.gaps), sum(gap.high_usd for gap in ledger.gaps))
+        lines["gaps"] = span(*bounds_of((), ledger.gaps))
     total = span(ledger.low_usd - ledger.boot_usd, ledger.high_usd - ledger.boot_usd)
     return Sheet(
         caption=f"Nodes {basis(ledger)}. Boots are estimated; spot nodes and gaps have bounds instead of a figure.",
@@ -201,8 +208,8 @@ def _instead(ledger: Ledger, difference: Difference | None) -> Sheet:
         rows=[
             (
                 entry.name,
-                *([saved_text(ledger, billed.saved.get(entry.name), billed.nodes_usd)] if billed else []),
-                saved_text(ledger, ledger.saved[entry.name]),
+                *([saved_text(ledger, entry.name, billed.saved.get(entry.name), billed.nodes_usd)] if billed else []),
+                saved_text(ledger, entry.name, ledger.saved[entry.name]),
                 span(entry.low_usd, entry.high_usd),
             )
             for entry in ledger.alternatives
@@ -226,8 +233,14 @@ def _caused(ledger: Ledger) -> Sheet:
 
 def _by_label(label: str, shares: Sequence[LabelShare]) -> Sheet:
     total = sum(share.usd for share in shares)
+    folded = any(share.value == OTHER_VALUES for share in shares)
+    incomplete = (
+        f" Each value may have more: {OTHER_VALUES} also has what came after {MOST_LABEL_VALUES} values."
+        if folded
+        else ""
+    )
     return Sheet(
-        caption=f"Dollars of the nodes by the label {label} of the pods that requested them.",
+        caption=f"Dollars of the nodes by the label {label} of the pods that requested them.{incomplete}",
         columns=[*_first("value"), *right("dollars", unit=DOLLARS), *right("share")],
         rows=[(share.value, share.usd, percent(share.usd / total)) for share in shares],
     )

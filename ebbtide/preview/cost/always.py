@@ -64,11 +64,11 @@ def launched(group: NodeGroupSettings, usd_per_hour: Mapping[InstanceType, float
     """Return the type of node that the provisioner launches for pods that take `load` of a node.
 
     Karpenter launches the cheapest type that holds them. A managed group launches its first type on demand; which one
-    it launches on spot is not known, so the most expensive counts.
+    it launches on spot is not known: the cheapest counts, since the figure is a saving, which must not be too high.
     """
     types = group.types
     if not group.by_karpenter:
-        return max(types, key=usd_per_hour.__getitem__) if group.kind is NodeKind.SPOT else types[0]
+        return min(types, key=usd_per_hour.__getitem__) if group.kind is NodeKind.SPOT else types[0]
     return min((kind for kind in types if node_of_type(group, kind).holds(load)), key=usd_per_hour.__getitem__)
 
 

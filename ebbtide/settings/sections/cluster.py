@@ -35,8 +35,10 @@ from ebbtide.settings.sections.shapes import SetShape
 from ebbtide.settings.sections.types import Positive, RetentionDays, ShortName, Zone
 from ebbtide.settings.sections.zones import one_way_of_naming
 
-CLUSTER_ARN = re.compile(r"arn:[\w-]+:eks:(?P<region>[\w-]+):(?P<account>\d{12}):(?:cluster|pod)/(?P<name>[\w-]+)")
-"""The ARN of an EKS cluster, by which `aws eks update-kubeconfig` names a context, or the begin of a pod's ARN."""
+EKS_ARN = r"arn:[\w-]+:eks:(?P<region>[\w-]+):(?P<account>\d{12}):"
+"""The begin of an ARN of EKS, as a regular expression."""
+CLUSTER_ARN = re.compile(rf"{EKS_ARN}cluster/(?P<name>[\w-]+)")
+"""The ARN of an EKS cluster, by which `aws eks update-kubeconfig` names a context."""
 
 
 class ClusterKind(StrEnum):

@@ -62,7 +62,7 @@ class KnownMonth:
     What real months have: each node's samples lack labels for `bare` seconds, a node of Fargate never has them, another
     type has the name of an earlier node, and `replicas` of Prometheus are not deduplicated. In `bursts` flexible nodes,
     as many as the third number, run from one hour of the month to another. `max_nodes` are recorded changes of groups'
-    max, by hour; `scaler_stays`: the scaler is recorded also in holes.
+    max, by hour.
     """
 
     month: Month
@@ -77,7 +77,6 @@ class KnownMonth:
     replicas: int = 1
     bursts: Sequence[tuple[float, float, int]] = ()
     max_nodes: Mapping[str, Steps] = field(default_factory=dict[str, Steps])
-    scaler_stays: bool = False
     spot_factor: float = 1.0  # of the true spot price over the typical one
     labelled_from: float | None = None  # hours from the begin at which pods' label `team` was first recorded
 
@@ -146,7 +145,7 @@ class KnownMonth:
 
     def recording(self) -> RecordedMonth:
         """The reader's result: of workers, only the changes."""
-        by_value = groupby(((at, float(value)) for at, value in self._wanted() if self._scaled(at)), itemgetter(1))
+        by_value = groupby(((at, float(value)) for at, value in self._wanted() if not self._lost(at)), itemgetter(1))
         wanted = tuple(next(steps) for _, steps in by_value)
         hours = range(round(self.month.hours))
         shares = dict.fromkeys(hours, 0.5)
@@ -161,7 +160,6 @@ class KnownMonth:
                 group: tuple((self.begin + hour * 3600, nodes) for hour, nodes in steps)
                 for group, steps in self.max_nodes.items()
             },
-            most_wanted={"train": self._most_wanted()},
             forgotten="",
         )
 
@@ -175,8 +173,7 @@ class KnownMonth:
                 if metric != name:
                     out.write(f"# TYPE {metric} gauge\n")
                     name = metric
-                stays = self.scaler_stays and metric == "ebbtide_pool_wanted"
-                kept = [(at, value) for at, value in points if stays or not self._lost(at)]
+                kept = [(at, value) for at, value in points if not self._lost(at)]
                 for replica in range(self.replicas):
                     scraped = f'customer="acme",prometheus_replica="{replica}"'
                     text = f"{metric}{{{scraped}{',' if labels else ''}{labels or '}'}"
@@ -254,17 +251,6 @@ class KnownMonth:
 
     def _lost(self, at: float) -> bool:
         return any(begin <= (at - self.begin) / 3600 < end for begin, end in self.holes)
-
-    def _scaled(self, at: float) -> bool:
-        return self.scaler_stays or not self._lost(at)
-
-    def _most_wanted(self) -> dict[float, float]:
-        most: dict[float, float] = {}
-        for at, value in self._wanted():
-            if self._scaled(at):
-                end = self.begin + -(-(at - self.begin) // 300) * 300
-                most[end] = max(most.get(end, 0.0), float(value))
-        return most
 
     def _wanted(self) -> Iterator[tuple[float, int]]:
         """Three workers for each flexible node but the one of the service."""

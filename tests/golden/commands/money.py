@@ -119,7 +119,11 @@ def _ledger_of(*_: object) -> Ledger:
 
 
 _MONTH = replaced(  # Prometheus recorded October, with two holes; its ledger is calculated once for all widths
-    {"ebbtide.lab.ledger.reading.read_month": _read_month, "ebbtide.lab.ledger.build.ledger_of": _ledger_of},
+    {
+        "ebbtide.lab.ledger.reading.read_month": _read_month,
+        "ebbtide.lab.ledger.reading.read_nodes": _read_month,
+        "ebbtide.lab.ledger.build.ledger_of": _ledger_of,
+    },
     cluster({}),
 )
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from ebbtide.cli.__main__ import app
 from ebbtide.lab.ledger.month import Month, plain
 from ebbtide.lab.ledger.month_file import add_entry, month_path
-from ebbtide.lab.ledger.reading import RecordedMonth
+from ebbtide.lab.ledger.reading import RecordedNodes
 from tests.builders.cur import ACCOUNT, COLUMNS, SECRETS, apart, hours, known_month, node, write_csv
 from tests.builders.monitoring.month import KnownMonth, stack
 from tests.unit.lab.ledger.test_bill_documents import LEDGER
@@ -48,6 +48,15 @@ def test_a_bill_is_shown_exported_and_kept_without_a_secret() -> None:
     assert [entry["bill"] is None for entry in json.loads(MONTH.read_text())["entries"]] == [True, False]
     files = [Path(name).read_text() for name in ("ledger.html", "ledger.json", "focus.csv", MONTH)]
     assert not [secret for secret in SECRETS for text in (done.output, *files) if secret in text]
+
+
+def test_a_committed_bill_is_also_in_the_json_of_the_month() -> None:
+    ledger("acme", "--month", "2026-10", "--bill", "cur.csv.gz", "--write", "--json", "with.json")
+    ledger("acme", "--month", "2026-10", "--json", "without.json")
+    with_bill, without = (json.loads(Path(name).read_text()) for name in ("with.json", "without.json"))
+
+    assert without["difference"]["nodes_usd"] == pytest.approx(34.80)
+    assert (without["bill"], without["difference"]) == (with_bill["bill"], with_bill["difference"])
 
 
 def test_late_credits_are_one_more_entry_and_no_news_is_none() -> None:
@@ -288,7 +297,12 @@ def test_a_month_that_has_not_begun_or_is_none_is_refused(month: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "named"), [(["--write"], "--write"), (["--bill", "cur.csv.gz", "--write"], "--bill and --write")]
+    ("options", "named"),
+    [
+        (["--write"], "--write"),
+        (["--bill", "cur.csv.gz", "--write"], "--bill and --write"),
+        (["--bill", "cur.csv.gz", "--focus", "focus.csv"], "--bill and --focus"),
+    ],
 )
 def test_a_running_month_is_neither_written_nor_billed(options: list[str], named: str) -> None:
     month = f"{datetime.now(UTC).astimezone(ZoneInfo('Europe/Berlin')):%Y-%m}"
@@ -309,18 +323,18 @@ def test_the_running_month_is_shown_to_date_beside_the_last_one(day: int, monkey
     known = KnownMonth(month=november, holes=[((now - november.begin).total_seconds() / 3600, 800)], every=120)
     asked: list[tuple[object, ...]] = []
 
-    def read(_: object, *arguments: object) -> RecordedMonth:
+    def read(_: object, *arguments: object) -> RecordedNodes:
         asked.append(arguments)
         return known.recording()
 
-    monkeypatch.setattr("ebbtide.lab.ledger.reading.read_month", read)
+    monkeypatch.setattr("ebbtide.lab.ledger.reading.read_nodes", read)
     for module in ("ledger", "options"):
         monkeypatch.setattr(f"ebbtide.cli.{module}.datetime", at_instant(now))
 
     done = ledger("acme", "--month", "2026-11", *NOWHERE, "--json", "month.json", "--report", "month.html")
 
     assert done.exit_code == 0, done.output
-    assert asked == [("acme", november, (), now.replace(minute=0))]
+    assert asked == [("acme", november, now.replace(minute=0))]
     document = json.loads(Path("month.json").read_text())
     usd = sum(group["usd"] for group in document["last_month"].values())
     assert usd == pytest.approx(sum(row.usd for row in LEDGER.paid), abs=0.01)
@@ -328,6 +342,39 @@ def test_the_running_month_is_shown_to_date_beside_the_last_one(day: int, monkey
     assert done.output.startswith(f"acme, 2026-11 until {until}: nodes cost $")
     assert ("not enough data" in done.output) == (document["at_end_usd"] is None) == (day == 1)
     assert until in Path("month.html").read_text()
+
+
+@pytest.mark.process
+def test_a_cut_file_of_the_last_month_is_not_shown_beside_a_running_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    once = MONTH.read_text()
+    ledger("acme", "--month", "2026-10", "--bill", "cur.csv.gz", "--write")
+    git("init")
+    git("add", "stacks")
+    git("commit", "-m", "two entries")
+    MONTH.write_text(once)
+    now = datetime(2026, 11, 12, 9, tzinfo=UTC)
+    recording = KnownMonth(month=Month(year=2026, month=11, zone="Europe/Berlin"), scale=0.1, every=240).recording()
+    monkeypatch.setattr("ebbtide.lab.ledger.reading.read_nodes", lambda *_: recording)
+    for module in ("ledger", "options"):
+        monkeypatch.setattr(f"ebbtide.cli.{module}.datetime", at_instant(now))
+
+    cut = ledger("acme", "--month", "2026-11", *NOWHERE, "--json", "cut.json")
+    git("checkout", "HEAD", "--", "stacks")
+    ledger("acme", "--month", "2026-11", *NOWHERE, "--json", "complete.json")
+
+    assert re.search(rf"Last month is not known: {MONTH}: wanted the entries of commit", " ".join(cut.output.split()))
+    assert json.loads(Path("cut.json").read_text())["last_month"] is None
+    assert json.loads(Path("complete.json").read_text())["last_month"] is not None
+
+
+def test_a_month_in_its_first_hour_has_nothing_to_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("ledger", "options"):
+        monkeypatch.setattr(f"ebbtide.cli.{module}.datetime", at_instant(datetime(2026, 10, 31, 23, 20, tzinfo=UTC)))
+
+    done = ledger("acme", "--month", "2026-11", *NOWHERE)
+
+    message = "--month: wanted a month that began an hour ago or more, found 2026-11 (for example 2026-10)\n"
+    assert (done.exit_code, done.output) == (1, message)
 
 
 def at_instant(now: datetime) -> type[datetime]:

@@ -6,12 +6,14 @@ from datetime import UTC, datetime
 import pytest
 
 from ebbtide.findings import Severity
+from ebbtide.preview.cost.always import launched
 from ebbtide.preview.cost.monthly import disk_usd_per_node_hour, group_costs
 from ebbtide.preview.dangers import dangers_of
 from ebbtide.preview.document import Danger
 from ebbtide.preview.nights.changes import night_changes
 from ebbtide.preview.nights.sleep import sleep_lines
 from ebbtide.preview.sides import Side
+from ebbtide.prices import Capacity
 from ebbtide.settings.load import stack_of_text
 from ebbtide.settings.model import StackSettings
 from ebbtide.text.money import HOURS_PER_MONTH, about_dollars
@@ -92,13 +94,26 @@ def test_karpenter_takes_a_smaller_node_for_the_pods_that_stay() -> None:
     )
 
 
-def test_a_managed_group_has_its_first_type_on_demand_and_the_most_expensive_on_spot() -> None:
+def test_a_managed_group_has_its_first_type_on_demand() -> None:
     managed = GROUPS.replace(KARPENTER, "flexible: { instanceTypes: [m7i.2xlarge, m6a.2xlarge], max: 10 }")
 
     assert "node-hours of flexible (m7i.2xlarge)" in saving_with(managed)
     assert "node-hours of flexible (m6a.2xlarge)" in saving_with(
         managed.replace("m7i.2xlarge, m6a", "m6a.2xlarge, m7i")
     )
+
+
+@pytest.mark.parametrize(
+    "types",
+    ["[m7i.4xlarge, m6a.4xlarge, m6i.4xlarge, m5.4xlarge]", "[m6a.4xlarge, m7i.4xlarge, m6i.4xlarge, m5.4xlarge]"],
+)
+def test_a_saving_on_a_managed_spot_group_has_the_cheapest_type(types: str) -> None:
+    """Which one the group launches is not known, and a saving must not be too high."""
+    spot = f"ebbtide:nodeGroups: {{ spot: {{ kind: spot, instanceTypes: {types}, max: 8 }} }}"
+    group = sleeping_stack(more=f"aws:region: us-east-1\n        {spot}").node_groups["spot"]
+    prices = {kind: 0.3 if kind.name == "m6a.4xlarge" else 0.4 for kind in group.types}
+
+    assert launched(group, prices, Capacity(cpu=1, memory=1, gpu=0, pods=1)).name == "m6a.4xlarge"
 
 
 def test_without_a_price_the_smallest_type_that_holds_the_pods_is_named_and_no_amount() -> None:

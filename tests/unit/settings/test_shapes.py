@@ -112,6 +112,7 @@ ARN = '"arn:aws:eks:eu-west-1:111122223333:cluster/prod"'
         ("onprem", "", ""),
         ("onprem", "aws:region: us-west-2", "us-west-2"),
         ('"arn:aws:iam::111122223333:role/prod"', "", ""),
+        (ARN.replace("cluster/", "pod/"), "", ""),
     ],
 )
 def test_prices_of_existing_nodes_are_those_of_the_region_that_the_file_names(

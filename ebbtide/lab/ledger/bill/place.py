@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from ebbtide.lab.ledger.bill.report import LineItem
 from ebbtide.lab.ledger.month import LedgerError
 from ebbtide.settings.model import StackSettings
-from ebbtide.settings.sections.cluster import CLUSTER_ARN, ClusterKind
+from ebbtide.settings.sections.cluster import EKS_ARN, ClusterKind
 from ebbtide.text.counts import number_of
 
 _REGION = re.compile(r"[a-z]{2}(?:-[a-z]+)+-\d")
 _ARN = re.compile(r"arn:[\w-]+:[\w-]*:(?P<region>[\w-]*):")
+_OF_CLUSTER = re.compile(rf"{EKS_ARN}(?:cluster|pod)/(?P<name>[\w-]+)")
 _NAME_TAGS = ("aws_eks_cluster_name", "eks_cluster_name", "eks_eks_cluster_name", "alpha_eksctl_io_cluster_name")
 
 
@@ -30,7 +31,7 @@ class Place:
 
 def place_of(row: LineItem, tags: Mapping[str, str]) -> Place:
     """Return the place of a row. Keys of tags have underscores only."""
-    cluster = CLUSTER_ARN.match(row.line_item_resource_id)
+    cluster = _OF_CLUSTER.match(row.line_item_resource_id)
     if cluster is not None:
         return Place(cluster["region"], cluster["account"], cluster["name"])
     arn = _ARN.match(row.line_item_resource_id)

@@ -171,7 +171,7 @@ def rates_of_bill(ledger: Ledger, bill: Bill) -> BillRates:
             lacking[kind] * (1.0 if of.ratio is None else of.ratio)
             for kind, of in ((SPOT, spot), (ON_DEMAND, on_demand))
         ),
-        plan_is_assumed=not ledger.prices.get("plan", ON_DEMAND).startswith(ON_DEMAND),
+        plan_is_assumed=ledger.has_plan,
     )
 
 

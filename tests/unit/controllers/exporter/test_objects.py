@@ -197,6 +197,17 @@ def test_a_pod_of_which_only_a_part_is_there(item: Json) -> None:
     assert found.out_of_memory == ()
 
 
+def test_pods_of_one_workload_share_their_labels_and_others_have_their_own() -> None:
+    """Labels would be most of the cache's memory."""
+    items = [objects.pod(name) for name in ("a-1", "a-2", "b-1")]
+    for item, app in zip(items, "aab", strict=True):
+        item["metadata"]["labels"] = {"tier": "web", "app": app}
+    first, second, other = (pod(item).labels for item in items)
+
+    assert first is second
+    assert (dict(first), dict(other)) == ({"app": "a", "tier": "web"}, {"app": "b", "tier": "web"})
+
+
 # --- HPAs and the closer ----------------------------------------------------------------------------------------------
 
 

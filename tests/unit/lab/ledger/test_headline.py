@@ -11,12 +11,25 @@ import pytest
 from ebbtide.lab.ledger.bill.difference import Difference, difference_of
 from ebbtide.lab.ledger.bill.reading import read_bill
 from ebbtide.lab.ledger.build import ledger_of
-from ebbtide.lab.ledger.month import BEFORE, Alternative, FleetUsd, Gap, Ledger, Month, NodeHours, plain
+from ebbtide.lab.ledger.compared import Comparison
+from ebbtide.lab.ledger.month import (
+    BEFORE,
+    UNKNOWN_REQUESTS,
+    Alternative,
+    CostShare,
+    FleetUsd,
+    Gap,
+    Ledger,
+    Month,
+    NodeHours,
+    plain,
+)
 from ebbtide.lab.ledger.month_file import add_entry, committed, month_path
 from ebbtide.lab.ledger.overview import overview
 from ebbtide.lab.ledger.page import render_page
 from ebbtide.lab.ledger.rates import basis_of
-from ebbtide.lab.ledger.sheets import as_text, bill_notes, headline, saved_by, view_of
+from ebbtide.lab.ledger.replayed import ReplayedUsd
+from ebbtide.lab.ledger.sheets import as_text, bill_notes, headline, saved_by, saved_text, view_of
 from ebbtide.prices.tables import ENVIRONMENT
 from ebbtide.settings import StackSettings
 from ebbtide.text.money import dollar_range
@@ -327,12 +340,14 @@ def test_hours_outside_the_ledgers_month_are_in_the_bill_and_in_no_saving(
 def test_a_ledger_with_an_assumed_plan_has_no_savings_at_the_bills_rates(
     acme: StackSettings, ledger: Ledger, tmp_path: Path
 ) -> None:
-    planned = replace(ledger, prices={"plan": "compute-1y-no-upfront, shipped with Ebbtide, 2025-04-24"})
+    former = {"plan": "compute-1y-no-upfront, shipped with Ebbtide, 2025-04-24"}
+    settings = loaded(stack(costs="before: { fixed: 3 }, pricingAssumption: compute-1y-no-upfront"), tmp_path)
+    planned = ledger_of(replace(KNOWN.recording(), wanted={}), settings, OCTOBER, SOON)
 
-    found = beside(acme, planned, tmp_path, *billed_rows())
-
-    assert found.saved == {}
-    assert "costs.pricingAssumption" in found.assumptions[0]
+    for of_plan in (planned, replace(ledger, plan_assumed=None, prices=former)):
+        found = beside(acme, of_plan, tmp_path, *billed_rows())
+        assert found.saved == {}
+        assert "costs.pricingAssumption" in found.assumptions[0]
 
 
 def test_with_a_bill_the_spot_part_of_an_alternative_has_the_real_price(
@@ -400,6 +415,29 @@ def test_a_difference_within_the_noise_is_no_saving(
         assert (" ".join(text.replace("\N{NO-BREAK SPACE}", " ").split()).count("no measurable") == 0) is measurable
 
 
+@pytest.mark.parametrize(
+    ("changed", "missed", "measurable"),
+    [(0.0, 0.06, False), (0.03, 0.06, False), (0.07, 0.06, True), (0.0, 0.0, False), (0.025, 0.0, True)],
+)
+def test_a_replay_that_misses_the_month_measures_no_difference_that_is_smaller(
+    ledger: Ledger, changed: float, missed: float, *, measurable: bool
+) -> None:
+    """The replay of the month is off by `missed`, and the changed one costs `changed` more: shares of the month."""
+    sure = replace(ledger, paid=tuple(replace(row, less_usd=0.0, more_usd=0.0) for row in ledger.paid))
+    usd = sure.recorded_usd
+    as_it_was = ReplayedUsd(usd * (1 - missed), 0.0, 0.0)
+    changed_usd = ReplayedUsd(usd * (1 - missed + changed), 0.0, 0.0)
+    comparison = Comparison(ledger=sure, as_it_was=[as_it_was], text="as it was", assumptions=())
+
+    found = replace(sure, alternatives=(comparison.of("other", "changed", [changed_usd]),))
+
+    (low, high) = found.saved["other"] or (0.0, 0.0)
+    assert low <= changed * usd <= high
+    for billed_usd, rate in ((None, 1.0), (0.6 * usd, 0.6)):
+        text = saved_text(found, "other", (low * rate, high * rate), billed_usd)
+        assert (text != "no measurable difference") is measurable
+
+
 def test_idle_dollars_of_the_nodes_of_min_cannot_be_saved(acme: StackSettings, ledger: Ledger, tmp_path: Path) -> None:
     """Half of each node is requested; one of four fixed nodes is beyond `min`, or three, of which two are idle."""
     idle = {share.group: share.usd for share in ledger.shares if share.idle}
@@ -443,7 +481,26 @@ def test_stacks_are_sorted_by_what_could_still_be_saved(ledger: Ledger, tmp_path
     stacks, table = overview(tmp_path, "")
 
     assert [(stack["stack"], stack["could_save_usd"]) for stack in stacks] == [("basin", 90.0), ("acme", 3.0)]
-    assert "up to $90.00" in shown_text(table)
+    assert "about $90.00 at list prices" in " ".join(shown_text(table).split())
+
+
+@pytest.mark.parametrize(("unknown", "known"), [(0.4, True), (0.6, False)])
+def test_with_requests_of_less_than_half_of_the_dollars_no_saving_is_known(
+    ledger: Ledger, tmp_path: Path, unknown: float, *, known: bool
+) -> None:
+    """Unknown is not zero, and such a stack is last."""
+    usd = sum(share.usd for share in ledger.shares)
+    lost = CostShare(group="", category="", workload=UNKNOWN_REQUESTS, usd=usd * unknown / (1 - unknown))
+    poor = replace(ledger, stack="abc", shares=(*ledger.shares, lost), beyond_min_usd=2.0)
+    for found in (poor, replace(ledger, beyond_min_usd=1.0)):
+        add_entry(month_path(tmp_path, found.stack, "2026-10"), {"ledger": plain(found)}, SOON)
+
+    stacks, table = overview(tmp_path, "")
+
+    assert poor.could_save_usd == (2.0 if known else None)
+    assert [stack["stack"] for stack in stacks] == (["abc", "acme"] if known else ["acme", "abc"])
+    for text in (shown_text(table), render_page(view_of(poor))):
+        assert ("an unknown amount" in " ".join(text.split())) is not known
 
 
 def test_a_former_entry_with_a_bill_has_the_bills_sums(tmp_path: Path) -> None:

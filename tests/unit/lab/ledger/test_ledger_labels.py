@@ -62,6 +62,14 @@ def test_a_label_has_a_table_on_page_and_terminal_and_its_values_are_escaped() -
     assert "&lt;b&gt;search" in render_page(view)
 
 
+@pytest.mark.parametrize(("value", "said"), [("other values", True), ("no value", False)])
+def test_a_table_with_folded_values_says_that_each_may_be_incomplete(value: str, *, said: bool) -> None:
+    shares = (LabelShare(value="search", usd=30.0, pods=True), LabelShare(value=value, usd=10.0, pods=True))
+    sheet = view_of(replace(LEDGER, labels={"team": shares})).sheets["caused by team"]
+
+    assert ("Each value may have more: other values also has what came after 50 values" in sheet.caption) is said
+
+
 def test_a_file_of_an_earlier_release_is_read_and_not_written_again(tmp_path: Path) -> None:
     """Its ledger has neither labels nor namespaces."""
     path = month_path(tmp_path, "acme", "2026-11")

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from ebbtide.cli.__main__ import app
 from ebbtide.lab.ledger.month import LedgerError, last_month
-from ebbtide.lab.ledger.reading import read_month
+from ebbtide.lab.ledger.reading import read_month, read_nodes
 from ebbtide.lab.ledger.running import running_of
 from ebbtide.monitoring.client import Prometheus
 from ebbtide.monitoring.links import HttpLink
@@ -97,26 +97,23 @@ def test_with_missing_days_the_truth_lies_in_the_range_of_the_ledger(torn: str, 
 
 
 @pytest.mark.timeout(240)
-def test_the_max_and_the_demand_of_gaps_are_read(tmp_path: Path) -> None:
-    """The file says 24; the series says 30 until the hundredth hour, and 20 after that. The scaler was never away."""
+def test_the_max_of_groups_is_read(tmp_path: Path) -> None:
+    """The file says 24; the series says 30 until the hundredth hour, and 20 after that."""
     steps = {"flexible": ((0.0, 30.0), (100.0, 20.0))}
-    known = KnownMonth(month=LAST, scale=0.2, holes=[(60, 80)], max_nodes=steps, scaler_stays=True)
+    known = KnownMonth(month=LAST, scale=0.2, holes=[(60, 80)], max_nodes=steps)
     with served(known, tmp_path) as url:
         recording = read_month(connected(url), "acme", LAST)
 
     (before, after) = recording.most_nodes["flexible"]
     assert (before[1], after[1]) == (30, 20)
     assert after[0] == pytest.approx(known.begin + 100 * 3600, abs=900)
-    truth, read = known.recording().most_wanted["train"], recording.most_wanted["train"]
-    hole = [known.begin + 60 * 3600 + 300 * step for step in range(240)]
-    assert [max(read[at - 300], read[at], read[at + 300]) >= truth[at] for at in hole] == [True] * len(hole)
 
 
 @pytest.mark.timeout(240)
 def test_a_month_is_read_until_an_instant(whole: str) -> None:
     until = LAST.begin + timedelta(days=12, hours=7)
 
-    recording = read_month(connected(whole), "acme", LAST, until=until)
+    recording = read_nodes(connected(whole), "acme", LAST, until)
 
     assert until.timestamp() - 120 < max(recording.sightings.looks) <= until.timestamp() + 300
     settings = stack_of_text(stack(), stack="acme", file="Pulumi.acme.yaml")

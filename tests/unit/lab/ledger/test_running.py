@@ -1,19 +1,26 @@
 """A month that has not ended, beside the same month when it has."""
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from ebbtide.lab.ledger.month import Amount, Month
-from ebbtide.lab.ledger.running import Running, amounts_of, running_of
+from ebbtide.lab.ledger.month import Amount, Month, bounds_of
+from ebbtide.lab.ledger.month_before import MonthBefore, by_group, month_before
+from ebbtide.lab.ledger.pattern import Pattern
+from ebbtide.lab.ledger.running import Running, running_of
 from ebbtide.settings import StackSettings
 from ebbtide.text.counts import DASH
+from ebbtide.text.money import dollar_range
 from tests.builders.monitoring.month import FIXED, KnownMonth, stack
 from tests.builders.settings import loaded
 
 OCTOBER = Month(year=2026, month=10, zone="Europe/Berlin")  # its last Sunday has 25 hours
+SEPTEMBER = MonthBefore(
+    month=Month(year=2026, month=9, zone="Europe/Berlin"), amounts={"fixed": Amount(2976, 1200)}, recorded_share=1.0
+)
 COSTS = "expectedNodeHours: { fixed: 2200, flexible: 1000, spot: 100 }"
 
 
@@ -28,7 +35,7 @@ def running(
     """The month after `hours`: nothing is recorded later."""
     known = KnownMonth(month=OCTOBER, holes=[*holes, (hours + 0.1, 800)])
     until = OCTOBER.begin + timedelta(hours=hours)
-    return running_of(known.recording(), acme, OCTOBER, until, {"fixed": Amount(2976, 1200)}), known
+    return running_of(known.recording(), acme, OCTOBER, until, SEPTEMBER), known
 
 
 @pytest.mark.parametrize("days", [9, 14, 20, 28])
@@ -52,6 +59,21 @@ def test_a_gap_before_now_widens_the_range(acme: StackSettings) -> None:
     assert torn.at_end_usd is not None
     assert torn.at_end_usd[1] - torn.at_end_usd[0] > 1.1 * (whole.at_end_usd[1] - whole.at_end_usd[0])
     assert any(note.startswith("1 gap, 30 hours: $") for note in torn.notes)
+    rows = {row[0]: row for row in torn.sheets["dollars"].body}
+    assert rows["total"][1] == dollar_range(*torn.to_date_usd)
+    assert rows["gaps"][1:] == [dollar_range(*bounds_of((), torn.paid.gaps))] * 2 + [DASH] * 2
+    assert "gaps" not in {row[0] for row in whole.sheets["dollars"].body}
+    assert torn.model_usd is not None
+    assert torn.at_end_usd[0] <= torn.model_usd <= torn.at_end_usd[1]
+
+
+def test_a_day_to_come_with_an_hour_more_costs_an_hour_more() -> None:
+    """On the last Sunday of October clocks go back: from its begin the month has 169 hours, each of one dollar."""
+    hours = range(24 * 24)
+    hourly = {("fixed", hour): Amount(1.0, 1.0) for hour in hours}
+    pattern = Pattern(month=OCTOBER, hourly=hourly, recorded=dict.fromkeys(hours, 1.0))
+
+    assert pattern.extremes((OCTOBER.begin + timedelta(days=24)).timestamp()) == pytest.approx((169, 169))
 
 
 def test_nodes_that_run_now_have_not_left(acme: StackSettings) -> None:
@@ -91,5 +113,68 @@ def test_a_group_that_did_not_run_is_expected_at_its_list_price(tmp_path: Path) 
     month = running_of(known.recording(), settings, OCTOBER, OCTOBER.begin + timedelta(hours=300), "unknown")
 
     assert 0 < month.expected["spot"].usd < 10
-    assert "spot" not in amounts_of(month.paid.rows)
+    assert "spot" not in by_group(month.paid.rows)
+    low, high = bounds_of([month.expected["spot"]])
+    assert low < month.expected["spot"].usd < high
     assert month.until.astimezone(UTC) == datetime(2026, 10, 13, 10, tzinfo=UTC)
+
+
+def test_the_headline_names_its_prices_and_spot_is_a_range(acme: StackSettings) -> None:
+    month, _ = running(acme, 500)
+    rows = {row[0]: row for row in month.sheets["dollars"].body}
+
+    assert month.headline.endswith(" at list prices, before commitments and discounts")
+    for column in (1, 2, 3):  # to date, at the month's end, expected
+        assert " to " in rows["spot"][column]
+        assert " to " not in rows["fixed"][column]
+        assert " to " in rows["total"][column]
+    assert "Spot prices are not recorded: from half to double the typical one, at most on demand." in month.notes
+    spot = month.as_json()["to_date"]["spot"]
+    assert spot["low_usd"] < spot["usd"] < spot["high_usd"]
+
+
+@pytest.mark.parametrize("factor", [0.55, 1.9])
+def test_the_months_end_is_within_the_range_at_any_spot_price(tmp_path: Path, factor: float) -> None:
+    """Only spot nodes, the same on each day, so that nothing else makes the range wide."""
+    settings = loaded(stack(costs=COSTS), tmp_path)
+    known = KnownMonth(month=OCTOBER, spot_factor=factor, holes=[(400.1, 800)])
+    recording = known.recording()
+    only = {key: times for key, times in recording.sightings.seen.items() if key.capacity_type == "spot"}
+    nodes = replace(recording, sightings=replace(recording.sightings, seen=only))
+    month = running_of(nodes, settings, OCTOBER, OCTOBER.begin + timedelta(hours=400), "not read")
+
+    assert month.at_end_usd is not None
+    low, high = month.at_end_usd
+    typical = sum(amount.usd for amount in month.at_end.values())
+    assert low < 0.7 * typical
+    assert high > 1.6 * typical
+    assert low <= known.usd_of("spot") <= high
+
+
+def october(tmp_path: Path, acme: StackSettings, *holes: tuple[float, float]) -> MonthBefore | str:
+    known = KnownMonth(month=OCTOBER, every=240, holes=holes)
+    return month_before(tmp_path, acme, OCTOBER, known.recording)
+
+
+def test_a_last_month_of_a_few_recorded_minutes_is_not_known(tmp_path: Path, acme: StackSettings) -> None:
+    """The recording began ten minutes before November."""
+    before = october(tmp_path, acme, (-1, OCTOBER.hours - 1 / 6))
+
+    assert isinstance(before, str)
+    assert re.fullmatch(r"[0-9]+ min [0-9]+ s of the 745 hours of 2026-10 were recorded, wanted 50 %", before)
+
+
+def test_a_last_month_with_gaps_says_how_much_of_it_was_recorded(tmp_path: Path, acme: StackSettings) -> None:
+    torn = october(tmp_path, acme, (100, 340))
+    complete = october(tmp_path, acme)
+
+    assert isinstance(torn, MonthBefore)
+    assert isinstance(complete, MonthBefore)
+    assert torn.notes == [
+        "Last month: 21 d 1 h of the 745 hours of 2026-10 were recorded. Gaps of last month are in no figure."
+    ]
+    assert complete.recorded_share == 1
+    assert not complete.notes
+    assert torn.amounts["fixed"].hours == pytest.approx(complete.amounts["fixed"].hours * 505 / 745, rel=0.01)
+    month, _ = running(acme, 500)
+    assert torn.notes[0] in replace(month, last=torn).notes
