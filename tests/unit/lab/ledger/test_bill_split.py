@@ -15,7 +15,7 @@ from ebbtide.lab.ledger.bill.difference import difference_of
 from ebbtide.lab.ledger.bill.focus import focus_rows
 from ebbtide.lab.ledger.bill.lines import Part
 from ebbtide.lab.ledger.bill.reading import read_bill
-from ebbtide.lab.ledger.bill.split import PodDollars
+from ebbtide.lab.ledger.bill.split import PodDollars, sum_of_known
 from ebbtide.lab.ledger.month import CostShare, LedgerError
 from ebbtide.lab.ledger.page import render_page
 from ebbtide.lab.ledger.sheets import view_of
@@ -75,7 +75,9 @@ def test_what_pods_and_unused_capacity_cost_is_what_the_node_costs(known: Bill) 
 
     assert set(costs) == {"workers/train", "kube-system/coredns", "kube-system/kube-proxy"}
     assert sum(pod.usd + pod.unused_usd for pod in costs.values()) == pytest.approx(24 * 0.55)
-    assert sum(pod.listed_usd + pod.unused_listed_usd for pod in costs.values()) == pytest.approx(24 * 0.80)
+    assert sum_of_known(
+        usd for pod in costs.values() for usd in (pod.listed_usd, pod.unused_listed_usd)
+    ) == pytest.approx(24 * 0.80)
     assert costs["workers/train"].usd == pytest.approx(24 * 0.55 * (9 * 8 + 20) / (9 * 16 + 64))
 
 

@@ -233,8 +233,8 @@ def test_spot_nodes_of_each_variant_have_the_bills_price(
 ) -> None:
     """A typical price of 1 is at least 0.5 and at most 2 in the ledger, and 1.35 on the bill."""
     rows = [row for row in ledger.paid if row.capacity_type == "spot"]
-    low, usd, high = (sum(map(of, rows)) for of in (lambda row: row.usd - row.less_usd, lambda row: row.usd,
-                                                    lambda row: row.usd + row.more_usd))  # fmt: skip
+    usd = sum(row.usd for row in rows)
+    low, high = usd - sum(row.less_usd for row in rows), usd + sum(row.more_usd for row in rows)
     place = (1.35 * usd - low) / (high - low)
     truths = [at_low + place * (at_high - at_low) for at_low, at_high in variants]
     other = Alternative(
