@@ -9,6 +9,7 @@ from ebbtide.lab.ledger.month import BEFORE, Ledger
 from ebbtide.lab.ledger.sheets import (
     NO_GROUP,
     LedgerView,
+    about,
     basis,
     could_save_text,
     headline,
@@ -16,6 +17,7 @@ from ebbtide.lab.ledger.sheets import (
     saved_by,
     saved_text,
     share_text,
+    span,
 )
 from ebbtide.lab.report.live.charts import LiveChart, panel_of, stacked
 from ebbtide.lab.report.live.figures import LiveFigure, Plan, drawn
@@ -49,6 +51,8 @@ def _tiles(view: LedgerView) -> Iterator[Tile]:
     hours = sum(row.hours for row in ledger.paid)
     if billed is not None:
         yield Tile(cents(billed.nodes_usd), "nodes on AWS' bill", f"{cents(billed.all_usd)} for all lines")
+    if figure := about(ledger.gaps, ledger.model_usd):
+        yield Tile(figure, "nodes, by a model of the gaps", f"certain: {span(ledger.low_usd, ledger.high_usd)}")
     yield Tile(recorded_text(ledger), "recorded nodes", f"{basis(ledger)}; {count(hours)} node-hours")
     yield Tile(dollars(ledger.boot_usd), "boots, estimated", several(sum(row.boots for row in ledger.paid), "boot"))
     yield Tile(percent(ledger.recorded_share), "of the month recorded", several(len(ledger.gaps), "gap"))

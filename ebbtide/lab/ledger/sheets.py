@@ -89,7 +89,7 @@ def headline(view: LedgerView) -> str:
     """Return the bill's amounts, or else the ledger's with its prices."""
     ledger, difference = view.ledger, view.difference
     if difference is None:
-        text = f"nodes cost {span(ledger.low_usd, ledger.high_usd)} {basis(ledger)}"
+        text = f"nodes cost {cost_text(ledger)} {basis(ledger)}"
     else:
         text = billed_text(difference.nodes_usd, difference.all_usd)
         if difference.billed_share is not None and difference.billed_share < LEAST_BILLED:
@@ -119,7 +119,7 @@ def recorded_text(ledger: Ledger) -> str:
 def as_text(view: LedgerView) -> RenderableType:
     ledger = view.ledger
     plan = f", including {dollars(ledger.plan_usd)} by the assumed plan" if ledger.plan_usd else ""
-    beside = f"Nodes cost {span(ledger.low_usd, ledger.high_usd)} {basis(ledger)}."
+    beside = f"Nodes cost {cost_text(ledger)} {basis(ledger)}."
     lines = [
         f"{headline(view)}.",
         *([] if view.difference is None else [beside]),
@@ -134,6 +134,29 @@ def as_text(view: LedgerView) -> RenderableType:
 def span(low: float | None, high: float | None) -> str:
     """Return `$5`, or `$5 to $9`, or a dash."""
     return DASH if low is None or high is None else dollar_range(low, high)
+
+
+_WIDE = 0.1
+"""Width of gaps over the month's dollars by the model, from which on the model's figure comes first."""
+
+
+def about(gaps: Sequence[Gap], model_usd: float | None) -> str:
+    """Return the model's figure, as `about $2,400`, if the bounds of gaps are too wide to be one; otherwise nothing.
+
+    `model_usd`: the dollars of recorded nodes and gaps, or None.
+    """
+    low, high = bounds_of((), gaps)
+    return "" if model_usd is None or high - low <= _WIDE * model_usd else f"about {about_dollars(model_usd)}"
+
+
+def led_by_model(bounds: tuple[float, float], gaps: Sequence[Gap], model_usd: float | None) -> str:
+    """Return bounds of dollars, after the model's figure if there is one to lead with."""
+    figure = about(gaps, model_usd)
+    return f"{figure} by a model of the gaps (certain: {span(*bounds)})" if figure else span(*bounds)
+
+
+def cost_text(ledger: Ledger) -> str:
+    return led_by_model((ledger.low_usd, ledger.high_usd), ledger.gaps, ledger.model_usd)
 
 
 def saved_text(ledger: Ledger, name: str, saved: Sequence[float] | None, billed_usd: float | None = None) -> str:
