@@ -10,6 +10,7 @@ from ebbtide.lab.ledger.sheets import (
     NO_GROUP,
     LedgerView,
     about,
+    about_saved,
     basis,
     could_save_text,
     headline,
@@ -61,7 +62,12 @@ def _tiles(view: LedgerView) -> Iterator[Tile]:
     saved, billed_usd = saved_by(ledger, billed)
     if saved is not None:
         rates = basis(ledger) if billed_usd is None else "at the bill's rates"
-        yield Tile(saved_text(ledger, BEFORE, saved, billed_usd), "saved", f"against: {BEFORE}, {rates}")
+        text, against = saved_text(ledger, BEFORE, saved, billed_usd), f"against: {BEFORE}, {rates}"
+        before = next(entry for entry in ledger.alternatives if entry.name == BEFORE)
+        if billed_usd is None and (figure := about_saved(ledger, before)):
+            yield Tile(figure, "saved, by a model of the gaps", f"certain: {text}; {against}")
+        else:
+            yield Tile(text, "saved", against)
 
 
 def _days(ledger: Ledger) -> LiveFigure:

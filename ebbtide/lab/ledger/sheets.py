@@ -10,7 +10,18 @@ from ebbtide.lab.ledger.bill.bill import Bill, LeftOut
 from ebbtide.lab.ledger.bill.difference import Difference
 from ebbtide.lab.ledger.bill.lines import Part
 from ebbtide.lab.ledger.bill.rates import LEAST_BILLED, billed_percent
-from ebbtide.lab.ledger.month import BEFORE, LIST_PRICES, SPOT, Amount, Gap, LabelShare, Ledger, NodeHours, bounds_of
+from ebbtide.lab.ledger.month import (
+    BEFORE,
+    LIST_PRICES,
+    SPOT,
+    Alternative,
+    Amount,
+    Gap,
+    LabelShare,
+    Ledger,
+    NodeHours,
+    bounds_of,
+)
 from ebbtide.text.counts import DASH, count, number_of, percent
 from ebbtide.text.durations import HOUR_S
 from ebbtide.text.money import LEAST_SHOWN, about_dollars, cents, dollar_range, dollars
@@ -39,7 +50,10 @@ def view_of(
     sheets = {"paid": _paid(ledger), "saved": _instead(ledger, difference), "caused by": _caused(ledger)}
     sheets |= {f"caused by {label}": _by_label(label, shares) for label, shares in ledger.labels.items()}
     assumptions = {
-        **{entry.name: [*entry.assumptions, *filter(None, [entry.why])] for entry in ledger.alternatives},
+        **{
+            entry.name: [*entry.assumptions, *filter(None, [entry.why]), *_saved_by_model(ledger, entry)]
+            for entry in ledger.alternatives
+        },
         "month": [
             *gap_notes(ledger.gaps, ledger.recorded_usd + ledger.boot_usd),
             *ledger.notes,
@@ -164,6 +178,22 @@ def saved_text(ledger: Ledger, name: str, saved: Sequence[float] | None, billed_
     if saved is None:
         return "not enough data"
     return span(*saved) if ledger.measurable(name, saved, billed_usd) else "no measurable difference"
+
+
+def about_saved(ledger: Ledger, entry: Alternative) -> str:
+    """Return the middle of a constant fleet's dollars less the model's of the month, if gaps are wide.
+
+    A replay saves nothing in gaps, so its range has no such figure.
+    """
+    if entry.paired or entry.low_usd is None or entry.high_usd is None or ledger.model_usd is None:
+        return ""
+    saved = (entry.low_usd + entry.high_usd) / 2 - ledger.model_usd
+    return f"about {about_dollars(saved)}" if about(ledger.gaps, ledger.model_usd) else ""
+
+
+def _saved_by_model(ledger: Ledger, entry: Alternative) -> Iterator[str]:
+    if figure := about_saved(ledger, entry):
+        yield f"saved by a model of the gaps: {figure}"
 
 
 def could_save_text(ledger: Ledger) -> str:

@@ -602,8 +602,10 @@ def test_a_month_with_a_wide_gap_is_led_by_the_models_figure(acme: StackSettings
     assert figure == pytest.approx(KNOWN.usd(), rel=0.15)
     assert headline(view_of(found)) == f"acme, 2026-10: nodes cost {cost} {basis(found)}"
     page = render_page(view_of(found)).replace("\N{NO-BREAK SPACE}", " ")
-    for text in (f"about {about_dollars(figure)}", "nodes, by a model of the gaps", f"certain: {low} to {high}"):
+    saved = f"about {about_dollars(fleet_before() - figure)}"
+    for text in (f"about {about_dollars(figure)}", "nodes, by a model of the gaps", f"certain: {low} to {high}", saved):
         assert f">{text}<" in page
+    assert f"saved by a model of the gaps: {saved}" in view_of(found).assumptions[BEFORE]
     assert plain(found)["model_usd"] == pytest.approx(figure, abs=1e-4)
     add_entry(month_path(tmp_path, acme.stack, "2026-10"), {"ledger": plain(found)}, SOON)
     documents, table = overview(tmp_path, "2026-10")
@@ -627,6 +629,7 @@ def test_other_months_have_their_range_alone(acme: StackSettings, hole: tuple[fl
 
     assert f"nodes cost {dollar_range(found.low_usd, found.high_usd)} at" in headline(view_of(found))
     assert "by a model of the gaps" not in render_page(view_of(found))
+    assert not any("by a model of the gaps" in text for text in view_of(found).assumptions[BEFORE])
 
 
 def test_gaps_of_a_former_release_have_no_model_to_lead_with(acme: StackSettings) -> None:
