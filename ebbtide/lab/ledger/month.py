@@ -151,6 +151,13 @@ class FleetUsd(NamedTuple):
     at_high_spot: float
 
 
+def modelled_usd(gaps: Iterable[Gap]) -> float | None:
+    """Return the model's dollars of all gaps together; None if one has none."""
+    models = [gap.model_usd for gap in gaps]
+    known = [usd for usd in models if usd is not None]
+    return sum(known) if len(known) == len(models) else None
+
+
 def bounds_of(amounts: Iterable[Amount | NodeHours], gaps: Iterable[Gap] = ()) -> tuple[float, float]:
     """Return the bounds of the dollars of recorded nodes and of gaps together, without boots."""
     low = high = 0.0
@@ -255,6 +262,15 @@ class Ledger:
     @property
     def high_usd(self) -> float:
         return bounds_of(self.paid, self.gaps)[1] + self.plan_usd + self.boot_usd
+
+    @computed_field
+    @property
+    def model_usd(self) -> float | None:
+        """Typical dollars of recorded nodes with the model's of gaps; None if less than half was recorded."""
+        gaps = modelled_usd(self.gaps)
+        if gaps is None or self.recorded_share < LEAST_RECORDED:
+            return None
+        return self.recorded_usd + self.boot_usd + gaps
 
     @computed_field
     @property

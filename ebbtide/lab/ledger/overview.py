@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from ebbtide.lab.ledger.bill.difference import Difference
 from ebbtide.lab.ledger.month import BEFORE, LIST_PRICES, Ledger, LedgerError
 from ebbtide.lab.ledger.month_file import committed, month_paths, refuse_cut
-from ebbtide.lab.ledger.sheets import basis, could_save_text, saved_by, saved_text, span
+from ebbtide.lab.ledger.sheets import basis, cost_text, could_save_text, saved_by, saved_text
 from ebbtide.text.sheet import CENTS, Cell, Sheet, left, right
 from ebbtide.text.terminal import sheet_table
 
@@ -55,6 +55,7 @@ def _document(ledger: Ledger, billed: Difference | None) -> dict[str, Any]:
         "customer": ledger.customer,
         "low_usd": ledger.low_usd,
         "high_usd": ledger.high_usd,
+        "model_usd": ledger.model_usd,
         "basis": basis(ledger),
         "idle_usd": ledger.idle_usd,
         "could_save_usd": ledger.could_save_usd,
@@ -73,7 +74,7 @@ def _row(ledger: Ledger, billed: Difference | None) -> Sequence[Cell]:
         ledger.customer,
         ledger.stack,
         ledger.month.name,
-        f"{span(ledger.low_usd, ledger.high_usd)}{'' if at_list else f' {basis(ledger)}'}",
+        f"{cost_text(ledger)}{'' if at_list else f' {basis(ledger)}'}",
         billed and billed.nodes_usd,
         billed and billed.all_usd,
         None if saved is None else f"{saved_text(ledger, BEFORE, saved, billed_usd)}{rates}",

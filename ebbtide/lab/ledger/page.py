@@ -9,6 +9,8 @@ from ebbtide.lab.ledger.month import BEFORE, Ledger
 from ebbtide.lab.ledger.sheets import (
     NO_GROUP,
     LedgerView,
+    about,
+    about_saved,
     basis,
     could_save_text,
     headline,
@@ -16,6 +18,7 @@ from ebbtide.lab.ledger.sheets import (
     saved_by,
     saved_text,
     share_text,
+    span,
 )
 from ebbtide.lab.report.live.charts import LiveChart, panel_of, stacked
 from ebbtide.lab.report.live.figures import LiveFigure, Plan, drawn
@@ -49,6 +52,8 @@ def _tiles(view: LedgerView) -> Iterator[Tile]:
     hours = sum(row.hours for row in ledger.paid)
     if billed is not None:
         yield Tile(cents(billed.nodes_usd), "nodes on AWS' bill", f"{cents(billed.all_usd)} for all lines")
+    if figure := about(ledger.gaps, ledger.model_usd):
+        yield Tile(figure, "nodes, by a model of the gaps", f"certain: {span(ledger.low_usd, ledger.high_usd)}")
     yield Tile(recorded_text(ledger), "recorded nodes", f"{basis(ledger)}; {count(hours)} node-hours")
     yield Tile(dollars(ledger.boot_usd), "boots, estimated", several(sum(row.boots for row in ledger.paid), "boot"))
     yield Tile(percent(ledger.recorded_share), "of the month recorded", several(len(ledger.gaps), "gap"))
@@ -57,7 +62,12 @@ def _tiles(view: LedgerView) -> Iterator[Tile]:
     saved, billed_usd = saved_by(ledger, billed)
     if saved is not None:
         rates = basis(ledger) if billed_usd is None else "at the bill's rates"
-        yield Tile(saved_text(ledger, BEFORE, saved, billed_usd), "saved", f"against: {BEFORE}, {rates}")
+        text, against = saved_text(ledger, BEFORE, saved, billed_usd), f"against: {BEFORE}, {rates}"
+        before = next(entry for entry in ledger.alternatives if entry.name == BEFORE)
+        if billed_usd is None and (figure := about_saved(ledger, before)):
+            yield Tile(figure, "saved, by a model of the gaps", f"certain: {text}; {against}")
+        else:
+            yield Tile(text, "saved", against)
 
 
 def _days(ledger: Ledger) -> LiveFigure:

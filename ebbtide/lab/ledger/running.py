@@ -13,13 +13,23 @@ from typing import Any
 from rich.console import Group, RenderableType
 
 from ebbtide.lab.ledger.lives import NodeKey, Span
-from ebbtide.lab.ledger.month import ON_DEMAND, SPOT, Amount, Gap, Month, add_amount, bounds_of
+from ebbtide.lab.ledger.month import (
+    LEAST_RECORDED,
+    ON_DEMAND,
+    SPOT,
+    Amount,
+    Gap,
+    Month,
+    add_amount,
+    bounds_of,
+    modelled_usd,
+)
 from ebbtide.lab.ledger.month_before import MonthBefore, by_group
 from ebbtide.lab.ledger.paid import Paid, paid_of
 from ebbtide.lab.ledger.pattern import Pattern
 from ebbtide.lab.ledger.rates import SPOT_IS_A_RANGE, Rates, basis_of, described, rates_of
 from ebbtide.lab.ledger.reading import RecordedNodes
-from ebbtide.lab.ledger.sheets import NO_GROUP, UNTYPED, dollars_of, gap_notes, prices_text, span
+from ebbtide.lab.ledger.sheets import NO_GROUP, UNTYPED, dollars_of, gap_notes, led_by_model, prices_text, span
 from ebbtide.lab.report.pages.page import Tile
 from ebbtide.lab.report.pages.template import rendered
 from ebbtide.provisioning_labels import NodeKind
@@ -105,9 +115,16 @@ class Running:
     def headline(self) -> str:
         until = f"{self.until:%Y-%m-%d %H:%M} UTC"
         prices = prices_text(basis_of(self.settings))
-        return (
-            f"{self.settings.customer}, {self.month.name} until {until}: nodes cost {span(*self.to_date_usd)} {prices}"
-        )
+        cost = led_by_model(self.to_date_usd, self.paid.gaps, self.to_date_model_usd)
+        return f"{self.settings.customer}, {self.month.name} until {until}: nodes cost {cost} {prices}"
+
+    @property
+    def to_date_model_usd(self) -> float | None:
+        """Typical dollars of recorded nodes with the model's of gaps; None if less than half was recorded."""
+        shares, gaps = self.paid.recorded.values(), modelled_usd(self.paid.gaps)
+        if gaps is None or sum(shares) < LEAST_RECORDED * len(shares):
+            return None
+        return sum(row.usd for row in self.paid.rows) + gaps
 
     @property
     def outlook(self) -> str:
@@ -176,6 +193,7 @@ class Running:
             "until": self.until.isoformat(),
             "to_date": amounts(self.to_date),
             "to_date_usd": _rounded(self.to_date_usd),
+            "to_date_model_usd": self.to_date_model_usd and round(self.to_date_model_usd, 4),
             "at_end": amounts(self.at_end),
             "at_end_usd": self.at_end_usd and _rounded(self.at_end_usd),
             "model_usd": self.model_usd and round(self.model_usd, 4),

@@ -10,7 +10,18 @@ from ebbtide.lab.ledger.bill.bill import Bill, LeftOut
 from ebbtide.lab.ledger.bill.difference import Difference
 from ebbtide.lab.ledger.bill.lines import Part
 from ebbtide.lab.ledger.bill.rates import LEAST_BILLED, billed_percent
-from ebbtide.lab.ledger.month import BEFORE, LIST_PRICES, SPOT, Amount, Gap, LabelShare, Ledger, NodeHours, bounds_of
+from ebbtide.lab.ledger.month import (
+    BEFORE,
+    LIST_PRICES,
+    SPOT,
+    Alternative,
+    Amount,
+    Gap,
+    LabelShare,
+    Ledger,
+    NodeHours,
+    bounds_of,
+)
 from ebbtide.text.counts import DASH, count, number_of, percent
 from ebbtide.text.durations import HOUR_S
 from ebbtide.text.money import LEAST_SHOWN, about_dollars, cents, dollar_range, dollars
@@ -39,7 +50,10 @@ def view_of(
     sheets = {"paid": _paid(ledger), "saved": _instead(ledger, difference), "caused by": _caused(ledger)}
     sheets |= {f"caused by {label}": _by_label(label, shares) for label, shares in ledger.labels.items()}
     assumptions = {
-        **{entry.name: [*entry.assumptions, *filter(None, [entry.why])] for entry in ledger.alternatives},
+        **{
+            entry.name: [*entry.assumptions, *filter(None, [entry.why]), *_saved_by_model(ledger, entry)]
+            for entry in ledger.alternatives
+        },
         "month": [
             *gap_notes(ledger.gaps, ledger.recorded_usd + ledger.boot_usd),
             *ledger.notes,
@@ -89,7 +103,7 @@ def headline(view: LedgerView) -> str:
     """Return the bill's amounts, or else the ledger's with its prices."""
     ledger, difference = view.ledger, view.difference
     if difference is None:
-        text = f"nodes cost {span(ledger.low_usd, ledger.high_usd)} {basis(ledger)}"
+        text = f"nodes cost {cost_text(ledger)} {basis(ledger)}"
     else:
         text = billed_text(difference.nodes_usd, difference.all_usd)
         if difference.billed_share is not None and difference.billed_share < LEAST_BILLED:
@@ -119,7 +133,7 @@ def recorded_text(ledger: Ledger) -> str:
 def as_text(view: LedgerView) -> RenderableType:
     ledger = view.ledger
     plan = f", including {dollars(ledger.plan_usd)} by the assumed plan" if ledger.plan_usd else ""
-    beside = f"Nodes cost {span(ledger.low_usd, ledger.high_usd)} {basis(ledger)}."
+    beside = f"Nodes cost {cost_text(ledger)} {basis(ledger)}."
     lines = [
         f"{headline(view)}.",
         *([] if view.difference is None else [beside]),
@@ -136,11 +150,50 @@ def span(low: float | None, high: float | None) -> str:
     return DASH if low is None or high is None else dollar_range(low, high)
 
 
+_WIDE = 0.1
+"""Width of gaps over the month's dollars by the model, from which on the model's figure comes first."""
+
+
+def about(gaps: Sequence[Gap], model_usd: float | None) -> str:
+    """Return the model's figure, as `about $2,400`, if the bounds of gaps are too wide to be one; otherwise nothing.
+
+    `model_usd`: the dollars of recorded nodes and gaps, or None.
+    """
+    low, high = bounds_of((), gaps)
+    return "" if model_usd is None or high - low <= _WIDE * model_usd else f"about {about_dollars(model_usd)}"
+
+
+def led_by_model(bounds: tuple[float, float], gaps: Sequence[Gap], model_usd: float | None) -> str:
+    """Return bounds of dollars, after the model's figure if there is one to lead with."""
+    figure = about(gaps, model_usd)
+    return f"{figure} by a model of the gaps (certain: {span(*bounds)})" if figure else span(*bounds)
+
+
+def cost_text(ledger: Ledger) -> str:
+    return led_by_model((ledger.low_usd, ledger.high_usd), ledger.gaps, ledger.model_usd)
+
+
 def saved_text(ledger: Ledger, name: str, saved: Sequence[float] | None, billed_usd: float | None = None) -> str:
     """Return the saving of an alternative. `billed_usd`: of the nodes, for a saving at the bill's rates."""
     if saved is None:
         return "not enough data"
     return span(*saved) if ledger.measurable(name, saved, billed_usd) else "no measurable difference"
+
+
+def about_saved(ledger: Ledger, entry: Alternative) -> str:
+    """Return the middle of a constant fleet's dollars less the model's of the month, if gaps are wide.
+
+    A replay saves nothing in gaps, so its range has no such figure.
+    """
+    if entry.paired or entry.low_usd is None or entry.high_usd is None or ledger.model_usd is None:
+        return ""
+    saved = (entry.low_usd + entry.high_usd) / 2 - ledger.model_usd
+    return f"about {about_dollars(saved)}" if about(ledger.gaps, ledger.model_usd) else ""
+
+
+def _saved_by_model(ledger: Ledger, entry: Alternative) -> Iterator[str]:
+    if figure := about_saved(ledger, entry):
+        yield f"saved by a model of the gaps: {figure}"
 
 
 def could_save_text(ledger: Ledger) -> str:

@@ -391,9 +391,6 @@ def test_the_replay_of_a_stack_is_the_one_of_simulate(cluster: str, tmp_path: Pa
     replays = model.usd((), opens=True)
     assert replays is not None
     assert replays[1].listed == pytest.approx(sum(simulated.usd_per_day), rel=1e-3)
-    replays = model.usd((), opens=True)
-    assert replays is not None
-    assert replays[1].listed == pytest.approx(sum(simulated.usd_per_day), rel=1e-3)
 
 
 def crowd(nodes: int) -> list[Node]:

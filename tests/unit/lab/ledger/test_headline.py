@@ -30,7 +30,7 @@ from ebbtide.lab.ledger.overview import overview
 from ebbtide.lab.ledger.page import render_page
 from ebbtide.lab.ledger.rates import basis_of
 from ebbtide.lab.ledger.replayed import ReplayedUsd
-from ebbtide.lab.ledger.sheets import as_text, bill_notes, gap_notes, headline, saved_by, saved_text, view_of
+from ebbtide.lab.ledger.sheets import as_text, basis, bill_notes, gap_notes, headline, saved_by, saved_text, view_of
 from ebbtide.prices.tables import ENVIRONMENT
 from ebbtide.settings import StackSettings
 from ebbtide.text.money import about_dollars, dollar_range, dollars
@@ -593,3 +593,57 @@ def test_a_group_with_spot_nodes_has_a_range_and_others_have_a_figure(ledger: Le
     assert " to " in cells["spot"]
     assert " to " not in cells["fixed"] + cells["flexible"]
     assert sum(row.more_usd for row in spot) == pytest.approx(sum(row.usd for row in spot), rel=0.05)
+
+
+def with_holes(acme: StackSettings, *holes: tuple[float, float]) -> Ledger:
+    known = replace(KNOWN, holes=holes)
+    return ledger_of(replace(known.recording(), wanted={}), acme, OCTOBER, SOON)
+
+
+def test_a_month_with_a_wide_gap_is_led_by_the_models_figure(acme: StackSettings, tmp_path: Path) -> None:
+    """Prometheus lost its volume on the twelfth, and `max` allows many nodes for so long."""
+    found = with_holes(acme, (0, 273))
+    low, high = dollar_range(found.low_usd, found.high_usd).split(" to ")
+    figure = found.model_usd or 0.0
+    cost = f"about {about_dollars(figure)} by a model of the gaps (certain: {low} to {high})"
+
+    assert found.high_usd > 2 * KNOWN.usd()
+    assert figure == pytest.approx(KNOWN.usd(), rel=0.15)
+    assert headline(view_of(found)) == f"acme, 2026-10: nodes cost {cost} {basis(found)}"
+    page = render_page(view_of(found)).replace("\N{NO-BREAK SPACE}", " ")
+    saved = f"about {about_dollars(fleet_before() - figure)}"
+    for text in (f"about {about_dollars(figure)}", "nodes, by a model of the gaps", f"certain: {low} to {high}", saved):
+        assert f">{text}<" in page
+    assert f"saved by a model of the gaps: {saved}" in view_of(found).assumptions[BEFORE]
+    assert plain(found)["model_usd"] == pytest.approx(figure, abs=1e-4)
+    add_entry(month_path(tmp_path, acme.stack, "2026-10"), {"ledger": plain(found)}, SOON)
+    documents, table = overview(tmp_path, "2026-10")
+    assert documents[0]["model_usd"] == pytest.approx(figure, abs=1e-4)
+    assert cost in " ".join(shown_text(table, width=300).split())
+
+
+def test_with_a_bill_the_model_leads_the_second_sentence(acme: StackSettings, tmp_path: Path) -> None:
+    found = with_holes(acme, (0, 273))
+    view = view_of(found, None, beside(acme, found, tmp_path, *billed_rows()))
+
+    assert "model" not in headline(view)
+    assert "Nodes cost about $" in shown_text(as_text(view), width=300)
+
+
+@pytest.mark.parametrize(
+    "hole", [pytest.param((30, 30.3), id="a narrow gap"), pytest.param((0, 400), id="less than half was recorded")]
+)
+def test_other_months_have_their_range_alone(acme: StackSettings, hole: tuple[float, float]) -> None:
+    found = with_holes(acme, hole)
+
+    assert f"nodes cost {dollar_range(found.low_usd, found.high_usd)} at" in headline(view_of(found))
+    assert "by a model of the gaps" not in render_page(view_of(found))
+    assert not any("by a model of the gaps" in text for text in view_of(found).assumptions[BEFORE])
+
+
+def test_gaps_of_a_former_release_have_no_model_to_lead_with(acme: StackSettings) -> None:
+    found = with_holes(acme, (0, 273))
+    former = replace(found, gaps=tuple(replace(gap, model_usd=None) for gap in found.gaps))
+
+    assert former.model_usd is None
+    assert "about" not in headline(view_of(former))

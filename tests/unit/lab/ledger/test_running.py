@@ -13,7 +13,7 @@ from ebbtide.lab.ledger.pattern import Pattern
 from ebbtide.lab.ledger.running import Running, running_of
 from ebbtide.settings import StackSettings
 from ebbtide.text.counts import DASH
-from ebbtide.text.money import dollar_range
+from ebbtide.text.money import about_dollars, dollar_range
 from tests.builders.monitoring.month import FIXED, KnownMonth, stack
 from tests.builders.settings import loaded
 
@@ -65,6 +65,20 @@ def test_a_gap_before_now_widens_the_range(acme: StackSettings) -> None:
     assert "gaps" not in {row[0] for row in whole.sheets["dollars"].body}
     assert torn.model_usd is not None
     assert torn.at_end_usd[0] <= torn.model_usd <= torn.at_end_usd[1]
+
+
+def test_wide_gaps_until_now_are_led_by_the_models_figure(acme: StackSettings) -> None:
+    """A volume was lost after the third day."""
+    whole, torn = (running(acme, 500, holes=holes)[0] for holes in ((), ((72.0, 230.0),)))
+    figure, truth = torn.to_date_model_usd or 0.0, sum(row.usd for row in whole.paid.rows)
+    cost = f"about {about_dollars(figure)} by a model of the gaps (certain: {dollar_range(*torn.to_date_usd)})"
+
+    assert figure == pytest.approx(truth, rel=0.15)
+    assert f"nodes cost {cost} at list prices" in torn.headline
+    assert torn.as_json()["to_date_model_usd"] == pytest.approx(figure, abs=1e-4)
+    few = running(acme, 500, holes=((24.0, 480.0),))[0]
+    assert few.to_date_model_usd is None
+    assert f"nodes cost {dollar_range(*few.to_date_usd)} at list prices" in few.headline
 
 
 def test_a_day_to_come_with_an_hour_more_costs_an_hour_more() -> None:
