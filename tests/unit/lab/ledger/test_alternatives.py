@@ -309,6 +309,7 @@ def test_a_month_is_replayed_with_several_seeds_where_pods_may_use_several_group
         pools={"train": ((FIRST, 4.0),)},
         rates=rates_of(settings, nothing),
         mixes={},
+        planned={},
     )
 
     replays = model.usd((), opens=True)
