@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ebbtide.cli.console import fail, finish
-from ebbtide.cli.options import Context, JsonFile, Kubeconfig, PrometheusToken, PrometheusUrl, closed_month
+from ebbtide.cli.options import (
+    Context,
+    JsonFile,
+    Kubeconfig,
+    PrometheusToken,
+    PrometheusUrl,
+    closed_month,
+    given_path,
+    written_path,
+)
 from ebbtide.operate.api import CannotOperate
 from ebbtide.operate.prometheus import prometheus_of
 from ebbtide.settings import StackInvalid, load_stack
@@ -55,11 +64,11 @@ def ledger(
         ),
     ] = "",
     report: Annotated[
-        Path | None, typer.Option("--report", metavar="FILE", dir_okay=False, help="HTML page to write.")
+        Path | None, typer.Option("--report", metavar="FILE", parser=written_path, help="HTML page to write.")
     ] = None,
     json_file: JsonFile = None,
-    bill: Annotated[list[Path] | None, typer.Option(metavar="PATH", help=_BILL_HELP)] = None,
-    focus: Annotated[Path | None, typer.Option(metavar="FILE", dir_okay=False, help=_FOCUS_HELP)] = None,
+    bill: Annotated[list[Path] | None, typer.Option(metavar="PATH", parser=given_path, help=_BILL_HELP)] = None,
+    focus: Annotated[Path | None, typer.Option(metavar="FILE", parser=written_path, help=_FOCUS_HELP)] = None,
     write: Annotated[bool, typer.Option("--write", help=_WRITE_HELP)] = False,
     all_: Annotated[bool, typer.Option("--all", help=_ALL_HELP)] = False,
     prometheus: PrometheusUrl = "",
@@ -158,7 +167,7 @@ def _show_closed(asked: _Asked) -> None:
     from ebbtide.lab.ledger.bill.reading import read_bill
     from ebbtide.lab.ledger.build import ledger_of
     from ebbtide.lab.ledger.month import LedgerError, plain
-    from ebbtide.lab.ledger.month_file import add_entry, committed, month_path, refuse_cut
+    from ebbtide.lab.ledger.month_file import add_entry, committed, month_path, refuse_cut, written_bill
     from ebbtide.lab.ledger.page import render_page
     from ebbtide.lab.ledger.reading import read_month
     from ebbtide.lab.ledger.sheets import as_text, view_of
@@ -179,7 +188,7 @@ def _show_closed(asked: _Asked) -> None:
             return
         found, difference, unchecked = ledger_of(recording, settings, month, asked.now), None, ""
     difference = difference if billed is None else difference_of(found, billed)
-    added = {} if billed is None else {"bill": plain(billed), "difference": plain(difference)}
+    added = written_bill(path) if billed is None else {"bill": plain(billed), "difference": plain(difference)}
     document = plain(found)
     view = view_of(found, billed, difference, unchecked)
     if billed is not None and asked.focus is not None:

@@ -162,6 +162,23 @@ Queues = Annotated[
     list[str] | None,
     typer.Option("--queues", metavar="OLD=NEW", help="Rename queues of the trace; may be repeated, or be a list."),
 ]
+
+
+def given_path(text: str) -> Path:
+    """Parse a path to read: an empty text, such as of a variable that is not set, would be the current folder."""
+    if not text:
+        raise typer.BadParameter("wanted a path, found an empty text (for example .)")
+    return Path(text)
+
+
+def written_path(text: str) -> Path:
+    """Parse a file to write: only JSON goes to the standard output."""
+    if text in ("", "-") or Path(text).is_dir():
+        found = f"the folder {text}" if text not in ("", "-") else repr(text)
+        raise typer.BadParameter(f"wanted a file to write, found {found} (for example november.out)")
+    return Path(text)
+
+
 JsonFile = Annotated[
     Path | None,
     typer.Option("--json", metavar="FILE", dir_okay=False, help="Write the figures as JSON; - prints only the JSON."),

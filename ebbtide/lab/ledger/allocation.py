@@ -95,7 +95,10 @@ def split_notes(bill: Bill) -> Iterator[str]:
             "(for example context: arn:aws:eks:eu-west-1:111122223333:cluster/prod)."
         )
     if bill.unsplit_pods:
-        yield "AWS' split of nodes is left out: the export lacks the column split_line_item_split_cost."
+        yield (
+            "AWS' split of nodes is left out: the export lacks the columns split_line_item_split_cost, "
+            "split_line_item_unused_cost or both."
+        )
     if bill.split_pods:
         yield "AWS' split covers the hours of the ledger's month. It divides the nodes' lines and adds nothing to them."
         yield "By prices and by shares offset each other on spot: ours has typical prices, AWS' public ones on demand."

@@ -14,7 +14,8 @@ its end; and nodes that were seen on neither side, each of the group's most expe
 The recorded demand is no limit. Nodes join for pods that replace others, of which no series has the number: while
 workers drain, in a rollout, and after an eviction.
 
-Source of EC2's limits: Amazon EC2 API, request throttling, resource token bucket of RunInstances.
+Source of EC2's limits: the resource token bucket of RunInstances,
+https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html
 """
 
 from collections.abc import Iterator, Mapping, Sequence

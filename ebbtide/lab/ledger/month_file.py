@@ -141,6 +141,13 @@ def committed(path: Path) -> tuple[Ledger, Difference | None]:
     return ledger, _DIFFERENCE.validate_python({**sums, **last["difference"]})
 
 
+def written_bill(path: Path) -> Mapping[str, Any]:
+    """Return the bill and the difference of a file's last entry; empty without them. Raises `LedgerError`."""
+    entries = read_entries(path)
+    last: Entry = entries[-1] if entries else {}
+    return {name: last[name] for name in ("bill", "difference") if last.get(name) is not None}
+
+
 def add_entry(path: Path, document: Mapping[str, Any], written: datetime) -> bool:
     """Add an entry with the ledger, the bill and their difference from `document`, unless the last entry has the same.
 
@@ -165,7 +172,9 @@ def add_entry(path: Path, document: Mapping[str, Any], written: datetime) -> boo
 
 def _repeats(document: Entry | None, last: Entry | None) -> bool:
     """Return True if a document has each value of the last one: a newer release may add fields."""
-    return bool(document and last) and all(document.get(name) == value for name, value in last.items())
+    if not document or not last:
+        return False
+    return all(document.get(name) == value for name, value in last.items())
 
 
 def _checksum(entry: Entry) -> str:

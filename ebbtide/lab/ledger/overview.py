@@ -44,8 +44,8 @@ def overview(root: Path, month: str) -> tuple[list[dict[str, Any]], RenderableTy
     if not months:
         raise LedgerError(f"found no {month or 'month'} in stacks/ledger: wanted one (ebbtide ledger STACK --write)")
     months.sort(key=lambda of: (of[0].could_save_usd is None, -(of[0].could_save_usd or 0.0), of[0].stack))
-    sheet = Sheet(caption=_CAPTION, columns=_COLUMNS, rows=[_row(*of) for of in months])
-    return [_document(*of) for of in months], Group(sheet_table(sheet), *sorted(filter(None, unchecked)))
+    sheet = Sheet(columns=_COLUMNS, rows=[_row(*of) for of in months])
+    return [_document(*of) for of in months], Group(sheet_table(sheet), _CAPTION, *sorted(filter(None, unchecked)))
 
 
 def _document(ledger: Ledger, billed: Difference | None) -> dict[str, Any]:

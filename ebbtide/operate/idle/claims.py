@@ -2,8 +2,8 @@
 
 A StatefulSet with 0 replicas, a Deployment that sleeps and a CronJob between two runs have no pods, but their next pod
 mounts the claim. So the templates are read, of Kubernetes' own kinds and of KubeRay's. Other custom resources have no
-common form: a claim that one of them owns is not judged. A ReplicaSet of a Deployment is history, and a Job that ended
-starts no pod again.
+common form: a claim that one of them owns is not judged. A ReplicaSet of a Deployment is history, and a Job or RayJob
+that ended starts no pod again.
 """
 
 import re
@@ -27,6 +27,7 @@ _LISTS: Mapping[str, Sequence[str]] = {
 }
 _READ_OWNERS = re.compile(r"(?:v1|apps/v1|batch/v1|ray\.io/v1(?:alpha1|beta1)?)")
 _ENDED = ("Complete", "Failed")
+"""Conditions of Jobs, and KubeRay's terminal values of a RayJob's `jobDeploymentStatus`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +88,13 @@ def claims_of(objects: Sequence[Document], claims: Sequence[Document]) -> Namesp
 
 
 def _starts_no_pod(item: Document) -> bool:
-    ended = at(item, "status", "phase") in ("Succeeded", "Failed") or any(
-        condition.get("type") in _ENDED and condition.get("status") == "True"
+    conditions = [
+        condition.get("type")
         for condition in rows_at(item, "status", "conditions")
-    )
+        if condition.get("status") == "True"
+    ]
+    ended = at(item, "status", "phase") in ("Succeeded", "Failed") or any(kind in _ENDED for kind in conditions)
+    ended = ended or at(item, "status", "jobDeploymentStatus") in _ENDED
     return ended or controller_of(item).kind == "Deployment"
 
 

@@ -16,6 +16,7 @@ from ebbtide.text.counts import several
 from ebbtide.text.durations import ONE_DAY
 
 _WEEK = timedelta(weeks=1)
+_PIECE = timedelta(hours=6)
 _SHOWN = 5  # names in a line
 
 
@@ -60,13 +61,13 @@ def _read(
 ) -> Mapping[tuple[str, ...], Mapping[int, bool]] | UnknownAnswer:
     """Return whether anything happened, by step; steps that were not recorded are missing.
 
-    It reads week by week, back to the end of the retention, and day by day within: on a large cluster a query about
-    the busiest two minutes of a week takes too long, and too much of Prometheus' memory.
+    It reads week by week, back to the end of the retention, and in pieces within: on a large cluster a query about the
+    busiest two minutes of a week takes too long, and too much of Prometheus' memory.
     """
     activity: dict[tuple[str, ...], dict[int, bool]] = {}
     for week in range(LONGEST // _WEEK):
         until = now - week * _WEEK
-        steps = TimeRange(since=until - _WEEK + STEP, until=until, step=STEP, piece=ONE_DAY)
+        steps = TimeRange(since=until - _WEEK + STEP, until=until, step=STEP, piece=_PIECE)
         recorded = history(asking, question.expression, steps, by=question.by, called=question.activity)
         if week and isinstance(recorded, Forgotten | Silent):
             break

@@ -50,6 +50,15 @@ def test_a_bill_is_shown_exported_and_kept_without_a_secret() -> None:
     assert not [secret for secret in SECRETS for text in (done.output, *files) if secret in text]
 
 
+def test_a_committed_bill_is_also_in_the_json_of_the_month() -> None:
+    ledger("acme", "--month", "2026-10", "--bill", "cur.csv.gz", "--write", "--json", "with.json")
+    ledger("acme", "--month", "2026-10", "--json", "without.json")
+    with_bill, without = (json.loads(Path(name).read_text()) for name in ("with.json", "without.json"))
+
+    assert without["difference"]["nodes_usd"] == pytest.approx(34.80)
+    assert (without["bill"], without["difference"]) == (with_bill["bill"], with_bill["difference"])
+
+
 def test_late_credits_are_one_more_entry_and_no_news_is_none() -> None:
     ledger("acme", "--month", "2026-10", "--bill", "cur.csv.gz", "--write")
     again = ledger("acme", "--month", "2026-10", "--bill", "cur.csv.gz", "--write")
@@ -181,6 +190,23 @@ def test_all_damaged_months_are_named_at_once_and_no_table_hides_them() -> None:
         f"{made} other content",
         f"{made} Is a directory",
     ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        (["--bill", ""], "'--bill': wanted a path, found an empty text (for example .)"),
+        (["--bill", "cur.csv.gz", "--focus", "-"], "'--focus': wanted a file to write, found '-'"),
+        (["--report", "-"], "'--report': wanted a file to write, found '-'"),
+        (["--report", "stacks"], "'--report': wanted a file to write, found the folder stacks"),
+    ],
+)
+def test_paths_that_name_no_file_are_refused(arguments: list[str], fault: str) -> None:
+    result = ledger("acme", "--month", "2026-10", *arguments)
+
+    assert result.exit_code == 2
+    assert fault in result.stderr
+    assert not Path("-").exists()
 
 
 @pytest.mark.parametrize(
@@ -328,7 +354,11 @@ def test_a_cut_file_of_the_last_month_is_not_shown_beside_a_running_one(monkeypa
     MONTH.write_text(once)
     now = datetime(2026, 11, 12, 9, tzinfo=UTC)
     recording = KnownMonth(month=Month(year=2026, month=11, zone="Europe/Berlin"), scale=0.1, every=240).recording()
-    monkeypatch.setattr("ebbtide.lab.ledger.reading.read_nodes", lambda *_: recording)
+
+    def read(*_: object) -> RecordedNodes:
+        return recording
+
+    monkeypatch.setattr("ebbtide.lab.ledger.reading.read_nodes", read)
     for module in ("ledger", "options"):
         monkeypatch.setattr(f"ebbtide.cli.{module}.datetime", at_instant(now))
 

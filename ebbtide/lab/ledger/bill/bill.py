@@ -82,6 +82,6 @@ class Bill:
         return sum(self.parts.values())
 
 
-def nodes_usd_of(parts: Mapping[Part, float]) -> float:
+def nodes_usd_of(parts: Mapping[Part, float] | Mapping[str, float]) -> float:
     """Return the dollars of nodes among a bill's parts: effective, without the charges that are listed apart."""
     return parts.get(Part.NODES, 0.0)

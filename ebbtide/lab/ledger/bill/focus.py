@@ -72,7 +72,7 @@ def focus_rows(bill: Bill, ledger: Ledger) -> Iterator[Mapping[str, str | None]]
 
 
 def _charge(key: BillKey, amounts: BilledAmounts, fraction: float) -> dict[str, str | None]:
-    category = {Charge.REFUND: Charge.USAGE, Charge.DISCOUNT: Charge.ADJUSTMENT}.get(key.charge, key.charge)
+    category = Charge.USAGE if key.charge is Charge.REFUND else key.charge
     has_quantity = category in (Charge.USAGE, Charge.PURCHASE)
     service, kind, name = _SERVICES[key.part]
     what = key.instance_type or key.part

@@ -41,7 +41,7 @@ class Charge(StrEnum):
     CREDIT = "Credit"
     REFUND = "Refund"
     ADJUSTMENT = "Adjustment"
-    DISCOUNT = "Discount"  # an adjustment without a net cost: net costs of other rows may include it
+    DISCOUNT = "Discount"  # without a net cost: a part of the usage, unless net costs of the usage include it
 
 
 class Pricing(StrEnum):
@@ -52,7 +52,7 @@ class Pricing(StrEnum):
     DYNAMIC = "Dynamic"
 
 
-SEPARATE_CHARGES = (Charge.TAX, Charge.CREDIT, Charge.REFUND, Charge.ADJUSTMENT, Charge.DISCOUNT)
+SEPARATE_CHARGES = (Charge.TAX, Charge.CREDIT, Charge.REFUND, Charge.ADJUSTMENT)
 
 _PRODUCTS = {
     "AmazonEKS": Part.CLUSTER,
@@ -170,9 +170,11 @@ def charges_of(row: LineItem) -> tuple[Charged, ...]:
             return _fee(net, 0.0)
         case "Tax" | "Credit" | "Refund" as kind:
             return ((Charge(kind), Pricing.STANDARD, same),)
+        case kind if kind.endswith("Discount") and row.line_item_net_unblended_cost is None:
+            pricing = Pricing.DYNAMIC if is_spot(row) else Pricing.STANDARD
+            return ((Charge.DISCOUNT, pricing, BilledAmounts(0.0, net, net, net)),)
         case kind if kind.endswith("Discount"):
-            charge = Charge.DISCOUNT if row.line_item_net_unblended_cost is None else Charge.ADJUSTMENT
-            return ((charge, Pricing.STANDARD, same),)
+            return ((Charge.ADJUSTMENT, Pricing.STANDARD, same),)
         case _:
             fault = "line_item_line_item_type: wanted a type of CUR 2.0, found another (for example Usage)"
             raise Uncharged(fault, f"of unknown type{_word(row.line_item_line_item_type)}", _CURRENCY)

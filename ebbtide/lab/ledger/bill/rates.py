@@ -29,7 +29,7 @@ Kinds = Mapping[tuple[str, str], tuple[float, float]]
 
 
 def nodes_of(bill: Bill) -> Mapping[BillKey, BilledAmounts]:
-    """Return the lines of nodes without taxes, credits, refunds and discounts."""
+    """Return the lines of nodes, net of discounts, without taxes, credits and refunds."""
     return {
         key: amounts
         for key, amounts in bill.lines.items()
@@ -57,7 +57,6 @@ class BillRates:
     unused_usd: float  # commitments of the entire report that covered nothing
     billed_share: float  # of the recorded node-hours
     lacking_usd: float  # recorded hours that the bill lacks, at its rates
-    discount_usd: float  # of the nodes' rows of discounts, which are in no other figure
     plan_is_assumed: bool  # in the ledger's dollars
 
     @property
@@ -95,7 +94,6 @@ class BillRates:
         month_usd = 0.0 if entry.paired else self.nodes_usd + self.lacking_usd
         least = min(billed) + min((low - min(listed)) * ratio for ratio in ratios) - month_usd
         most = max(billed) + max((high - max(listed)) * ratio for ratio in ratios) - month_usd
-        least -= max(0.0, least) * min(1.0, self.discount_usd / self.nodes_usd) if self.nodes_usd else 0.0
         return least - max(0.0, min(self.unused_usd, least)), most
 
     @property
@@ -121,11 +119,6 @@ class BillRates:
             yield f"Spot nodes cost {percent(self.spot)} of their typical price."
         if self.lacking_usd >= _LEAST_SAID * self.nodes_usd:
             yield f"The bill lacks hours of recorded nodes: {dollars(self.lacking_usd)} at its rates count as paid."
-        if self.discount_usd:
-            yield (
-                f"Before {dollars(self.discount_usd)} of discounts on nodes, which are rows apart: the low end is what "
-                "the same share of discounts leaves."
-            )
         if self.unused_usd:
             yield (
                 f"Fewer nodes save no commitment: the low end leaves out {dollars(self.unused_usd)} of unused ones in "
@@ -165,11 +158,6 @@ def rates_of_bill(ledger: Ledger, bill: Bill) -> BillRates:
     lacking = {SPOT: 0.0, ON_DEMAND: 0.0}
     for (_, capacity_type), (usd, share) in _lacking(recorded, nodes).items():
         lacking[capacity_type] += usd * share
-    discount_usd = -sum(
-        amounts.effective
-        for key, amounts in bill.lines.items()
-        if key.part is Part.NODES and key.charge is Charge.DISCOUNT and not key.outside
-    )
     recorded_hours = sum(hours for hours, _ in recorded.values())
     unused = 0.0 if bill.utilisation is None else bill.committed_usd * (1 - bill.utilisation)
     return BillRates(
@@ -183,7 +171,6 @@ def rates_of_bill(ledger: Ledger, bill: Bill) -> BillRates:
             lacking[kind] * (1.0 if of.ratio is None else of.ratio)
             for kind, of in ((SPOT, spot), (ON_DEMAND, on_demand))
         ),
-        discount_usd=max(0.0, discount_usd),
         plan_is_assumed=ledger.has_plan,
     )
 

@@ -29,7 +29,7 @@ from ebbtide.lab.ledger.bill.lines import (
 from ebbtide.lab.ledger.bill.owners import Owner, owner_of, owner_of_pod
 from ebbtide.lab.ledger.bill.place import Place, StackCluster, cluster_of, place_of
 from ebbtide.lab.ledger.bill.report import BadRow, Faults, LineItem, Uncharged, Where, read_rows
-from ebbtide.lab.ledger.bill.split import SPLIT_COST, PodDollars, PodShare, is_split, split_dollars
+from ebbtide.lab.ledger.bill.split import PodDollars, PodShare, has_split_costs, is_split, split_dollars
 from ebbtide.lab.ledger.month import ON_DEMAND, SPOT, LedgerError, Month
 from ebbtide.settings.capacity.node_sets import with_node_sets
 from ebbtide.settings.model import StackSettings
@@ -141,8 +141,8 @@ class _Reader:
         except Uncharged as fault:
             self.others.left_out.setdefault(fault.what, LeftOut(fault.currency)).add(LeftOut(fault.currency, 1))
             return
-        if not SPLIT_COST & row.model_fields_set:
-            self.unsplit_pods = True  # the report lists pods, and its export selects none of their costs
+        if not has_split_costs(row):
+            self.unsplit_pods = True
             return
         share = split_dollars(row)
         sighting, first = self.deliveries.sighting(row, file)
@@ -237,7 +237,11 @@ class _Reader:
         several = cluster.several(own, (place.region for place, rows in own.items() if rows.has_cluster))
         faults.refuse(several, stack.repeated.fault(self.files))
         dropped = Charge.DISCOUNT if self.has_net else None  # net costs include discounts
-        lines = {key: amounts for key, amounts in stack.lines.items() if key.charge is not dropped}
+        lines: dict[BillKey, BilledAmounts] = {}
+        for key, amounts in stack.lines.items():
+            if key.charge is not dropped:
+                of_usage = replace(key, charge=Charge.USAGE) if key.charge is Charge.DISCOUNT else key
+                lines.setdefault(of_usage, BilledAmounts()).add(amounts)
         sums = dict.fromkeys((*Part, *Charge), 0.0)
         listed, contracted = dict.fromkeys(Pricing, 0.0), dict.fromkeys(Pricing, 0.0)
         for key, amounts in lines.items():

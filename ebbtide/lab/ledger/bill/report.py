@@ -207,7 +207,11 @@ def _files(given: Sequence[Path]) -> Mapping[Path, str]:
     """Return each file once with its name for messages, in a folder from there on: deliveries differ in folders."""
     files: dict[Path, str] = {}
     for path in given:
-        inside = sorted(file for file in path.rglob("*") if file.name.endswith(_SUFFIXES)) if path.is_dir() else [path]
+        inside = (
+            sorted(file for file in path.rglob("*") if file.name.lower().endswith(_SUFFIXES))
+            if path.is_dir()
+            else [path]
+        )
         if not inside:
             raise LedgerError(f"{shown(Path(path.name))}: wanted files of {_CUR}, found none ({', '.join(_SUFFIXES)})")
         top = path if path.is_dir() else path.parent

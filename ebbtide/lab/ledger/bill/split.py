@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from ebbtide.lab.ledger.bill.report import LineItem
 
 _ON_A_NODE = "EKSPod-EC2"
-SPLIT_COST = frozenset({"split_line_item_net_split_cost", "split_line_item_split_cost"})
-"""Columns of which a report with split cost allocation has at least one."""
+_SPLIT, _UNUSED = (
+    ("split_line_item_net_split_cost", "split_line_item_split_cost"),
+    ("split_line_item_net_unused_cost", "split_line_item_unused_cost"),
+)
+"""Columns of which a report with split cost allocation has at least one each."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,10 +67,14 @@ def sum_of_known(values: Iterable[float | None]) -> float | None:
     return total
 
 
+def has_split_costs(row: LineItem) -> bool:
+    """Return False if the export selects no column of what a pod cost, or none of its share of the unused."""
+    return all(row.model_fields_set.intersection(columns) for columns in (_SPLIT, _UNUSED))
+
+
 def split_dollars(row: LineItem) -> PodDollars:
     """Return the dollars of a pod's row. Raises `BadRow` if the report lacks a column that it needs."""
-    usd = row.first("split_line_item_net_split_cost", "split_line_item_split_cost")
-    unused_usd = row.first("split_line_item_net_unused_cost", "split_line_item_unused_cost")
+    usd, unused_usd = row.first(*_SPLIT), row.first(*_UNUSED)
     return PodDollars(
         usd=usd,
         listed_usd=_listed(row.split_line_item_public_on_demand_split_cost, usd),

@@ -69,7 +69,9 @@ def opened(path: Path) -> Generator[OpenFile]:
                 "wanted UTF-8 text, found another encoding (for example export it as UTF-8)"
             ) from error
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise UnreadableTable(f"wanted a complete gzip file: {error} (for example from: gzip jobs.csv)") from error
+            raise UnreadableTable(
+                f"wanted a complete gzip file: {error} (for example one that gzip --test accepts)"
+            ) from error
 
 
 def _csv(text: TextIOWrapper, first: str, done: Callable[[], float]) -> OpenFile:

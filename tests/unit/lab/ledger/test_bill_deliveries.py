@@ -1,6 +1,7 @@
 """Rows that a folder has twice: copies count once, and two deliveries are refused with the names of their files."""
 
 import gzip
+import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import import_module
@@ -11,7 +12,7 @@ import pytest
 
 from ebbtide.lab.ledger.bill.bill import Bill
 from ebbtide.lab.ledger.bill.deliveries import PackedTable
-from ebbtide.lab.ledger.bill.lines import Charge
+from ebbtide.lab.ledger.bill.lines import Charge, Part
 from ebbtide.lab.ledger.bill.reading import read_bill
 from ebbtide.lab.ledger.month import LedgerError, plain
 from ebbtide.lab.ledger.sheets import bill_notes
@@ -84,6 +85,7 @@ def test_a_delivery_that_changes_only_another_amount_is_refused_in_either_order(
     ("files", "copies"),
     [
         ({"a.csv": [*ROWS, *ROWS]}, ROWS),
+        ({"A.CSV": ROWS}, []),
         ({"a.csv.gz": ROWS, "a.csv": ROWS}, ROWS),
         ({"a.parquet": ROWS, "a.csv": ROWS}, ROWS),
         ({"2026-11-20/a.csv": EARLIER, "2026-12-03/a.csv": ROWS}, EARLIER),
@@ -164,26 +166,26 @@ REPEATS = {
     "Credit": Charge.CREDIT,
     "Refund": Charge.REFUND,
     "Tax": Charge.TAX,
-    "EdpDiscount": Charge.DISCOUNT,
-    "PrivateRateDiscount": Charge.DISCOUNT,
-    "BundledDiscount": Charge.DISCOUNT,
-    "SppDiscount": Charge.DISCOUNT,
+    "EdpDiscount": Part.NODES,
+    "PrivateRateDiscount": Part.NODES,
+    "BundledDiscount": Part.NODES,
+    "SppDiscount": Part.NODES,
     "SavingsPlanNegation": None,  # of no charge
 }
 
 
-@pytest.mark.parametrize(("kind", "charge"), REPEATS.items())
+@pytest.mark.parametrize(("kind", "line"), REPEATS.items())
 def test_rows_that_repeat_the_hours_of_their_usage_are_no_second_delivery(
-    tmp_path: Path, kind: str, charge: Charge | None
+    tmp_path: Path, kind: str, line: Charge | Part | None
 ) -> None:
     first = datetime(2026, 11, 2, tzinfo=UTC)  # an hour of the known month's nodes, which are always in use
     row = {**node(first, -0.08, line_item_line_item_type=kind), "identity_line_item_id": kind}
 
     bill, truth = bill_of(tmp_path, *ROWS, row), bill_of(tmp_path, *ROWS)
 
-    assert bill.parts == truth.parts
-    changed = {name for name in Charge if bill.apart.get(name, 0.0) != truth.apart.get(name, 0.0)}
-    assert changed == ({charge} if charge else set())
+    found, without = ({**of.parts, **of.apart} for of in (bill, truth))
+    changed = {name: usd - without.get(name, 0.0) for name, usd in found.items() if usd != without.get(name)}
+    assert changed == ({line: pytest.approx(-0.08)} if line else {})
     hours = sum(amounts.quantity for key, amounts in bill.lines.items() if key.unit == "Hours" and key.part == "nodes")
     assert hours == 72  # of three nodes in a day
 
@@ -229,6 +231,20 @@ def test_one_id_may_have_rows_of_several_hours(tmp_path: Path) -> None:
     rows = [{**row, "identity_line_item_id": "one"} for row in (node(HOUR, 0.8), node(HOUR.replace(hour=9), 0.8))]
 
     assert sum(bill_of(tmp_path, *rows).parts.values()) == 1.6
+
+
+def test_rows_may_be_json_objects(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(json.dumps(ROWS))
+
+    assert plain(read_bill([tmp_path / "a.csv"], SETTINGS, MONTH)) == plain(bill_of(tmp_path, *ROWS))
+
+
+def test_a_gzip_file_that_is_cut_is_one_message_with_its_name(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "a.csv.gz", ROWS)
+    path.write_bytes(path.read_bytes()[:-100])
+
+    with pytest.raises(LedgerError, match=r"^a\.csv\.gz: wanted a complete gzip file: .*gzip --test accepts\)$"):
+        read_bill([path], SETTINGS, MONTH)
 
 
 def test_chunks_that_a_smaller_delivery_left_empty_are_skipped(tmp_path: Path) -> None:

@@ -123,10 +123,14 @@ def test_prices_of_a_directory_or_of_the_stack_file_are_no_list_prices(
 ) -> None:
     shapes = "flexible: { cpu: 15800m, memory: 60Gi, max: 4, usdPerHour: 0.7 }"
     own = loaded(onprem(f"nodeSelectors: {{ flexible: {{ pool: a }} }}, nodeShapes: {{ {shapes} }}"), tmp_path)
+    selectors = "nodeSelectors: { fixed: { pool: b }, flexible: { pool: a } }"
+    listed = "fixed: { instanceTypes: [m7i.2xlarge], max: 4 }"
+    mixed = loaded(onprem(f"{selectors}, nodeShapes: {{ {listed}, {shapes} }}"), tmp_path)
     for name, text in before().items():
         (tmp_path / name).write_text(text, encoding="utf-8")
 
     assert (basis_of(acme), basis_of(own)) == ("list prices", "the stack file's prices")
+    assert basis_of(mixed) == "list prices"
     monkeypatch.setenv(ENVIRONMENT, str(tmp_path))
     assert basis_of(acme) == f"the prices of {tmp_path}"
 
@@ -156,8 +160,9 @@ def test_with_a_bill_the_saving_is_at_its_rates(acme: StackSettings, ledger: Led
     assert at_list is not None
     assert saved == pytest.approx((truth, truth), rel=0.005)
     assert at_list[1] > 1.2 * truth
-    row = view_of(ledger, None, found).sheets["saved"].body[0]
-    assert row[:3] == [BEFORE, dollar_range(*saved), dollar_range(*at_list)]
+    sheet = view_of(ledger, None, found).sheets["saved"]
+    assert [column.name for column in sheet.columns][:3] == ["fleet", "saved by the bill", "saved"]
+    assert sheet.body[0][:3] == [BEFORE, dollar_range(*saved), dollar_range(*at_list)]
 
 
 def test_hours_of_an_alternative_cost_between_the_plan_and_the_negotiated_price(
@@ -234,8 +239,8 @@ def test_spot_nodes_of_each_variant_have_the_bills_price(
 ) -> None:
     """A typical price of 1 is at least 0.5 and at most 2 in the ledger, and 1.35 on the bill."""
     rows = [row for row in ledger.paid if row.capacity_type == "spot"]
-    low, usd, high = (sum(map(of, rows)) for of in (lambda row: row.usd - row.less_usd, lambda row: row.usd,
-                                                    lambda row: row.usd + row.more_usd))  # fmt: skip
+    usd = sum(row.usd for row in rows)
+    low, high = usd - sum(row.less_usd for row in rows), usd + sum(row.more_usd for row in rows)
     place = (1.35 * usd - low) / (high - low)
     truths = [at_low + place * (at_high - at_low) for at_low, at_high in variants]
     other = Alternative(
@@ -288,13 +293,13 @@ def test_hours_that_a_bill_lacks_are_not_saved(acme: StackSettings, ledger: Ledg
     assert not any("lacks hours" in text for text in whole.assumptions)
 
 
-def test_discounts_in_rows_apart_lower_the_low_end_of_a_saving(
+def test_rows_of_discounts_are_in_the_nodes_dollars_and_savings_as_net_costs_are(
     acme: StackSettings, ledger: Ledger, tmp_path: Path
 ) -> None:
-    """A tenth off each hour of a node, without net columns: the fleet before would have had it, too."""
-    rows = [*billed_rows()]
-    without = beside(acme, ledger, tmp_path, *rows).saved[BEFORE]
-    off = [
+    """A tenth off each hour on demand and of spot: the fleet before would have had it, too."""
+    rows = [row for row in billed_rows() if row["line_item_line_item_type"] == "Usage"]
+    net = [{**row, "line_item_net_unblended_cost": 0.9 * row["line_item_unblended_cost"]} for row in rows]
+    discounts = [
         {
             **row,
             "line_item_line_item_type": "EdpDiscount",
@@ -303,13 +308,15 @@ def test_discounts_in_rows_apart_lower_the_low_end_of_a_saving(
         }
         for row in rows
     ]
-    found = beside(acme, ledger, tmp_path, *rows, *off)
-    saved = found.saved[BEFORE]
+    found = beside(acme, ledger, tmp_path, *rows, *discounts)
+    truth = beside(acme, ledger, tmp_path, *net)
 
-    assert without is not None
-    assert saved is not None
-    assert saved == pytest.approx((0.9 * without[0], without[1]), abs=0.02)
-    assert any(f"Before ${0.1 * true_bill():,.0f} of discounts on nodes" in text for text in found.assumptions)
+    assert found.nodes_usd == pytest.approx(0.9 * true_bill())
+    assert found.all_usd == pytest.approx(truth.all_usd)
+    assert found.saved.keys() == truth.saved.keys()
+    assert found.saved[BEFORE] == pytest.approx(truth.saved[BEFORE])
+    assert found.causes.keys() == truth.causes.keys()
+    assert all(found.causes[name] == pytest.approx(usd) for name, usd in truth.causes.items())
 
 
 @pytest.mark.parametrize(("share", "said"), [(1.0, True), (DISCOUNT, False)])
@@ -510,7 +517,9 @@ def test_a_month_at_other_prices_names_them_among_all_stacks(ledger: Ledger, tmp
 
     _, table = overview(tmp_path, "")
 
-    assert " ".join(shown_text(table).split()).count("at the prices of negotiated") == 1
+    text = " ".join(shown_text(table).split())
+    assert text.count("at the prices of negotiated") == 2  # of its nodes, and of what could be saved
+    assert "Nodes at list prices before commitments and discounts unless other prices are named" in text
 
 
 def test_the_width_of_gaps_is_a_share_of_the_month_by_the_model(ledger: Ledger) -> None:

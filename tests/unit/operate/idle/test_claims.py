@@ -54,6 +54,7 @@ RAY: dict[str, Any] = {"headGroupSpec": {"template": {"spec": {}}}, "workerGroup
         ("pods", item(pod(), status={"phase": "Pending"}), "disk"),
         ("rayclusters", item({"suspend": True, **RAY}), "disk"),
         ("rayjobs", item({"rayClusterSpec": RAY}), "disk"),
+        ("rayjobs", item({"rayClusterSpec": RAY}, status={"jobDeploymentStatus": "Retrying"}), "disk"),
         ("rayservices", item({"rayClusterConfig": RAY}), "disk"),
     ],
 )
@@ -74,6 +75,8 @@ def test_a_claim_that_the_next_pod_of_an_object_mounts_is_used(kind: str, found:
         ("replicasets", item(template(replicas=0), meta={"ownerReferences": [DEPLOYMENT]}), "disk"),
         ("jobs", item(template(), status={"conditions": [{"type": "Complete", "status": "True"}]}), "disk"),
         ("jobs", item(template(), status={"conditions": [{"type": "Failed", "status": "True"}]}), "disk"),
+        ("rayjobs", item({"rayClusterSpec": RAY}, status={"jobDeploymentStatus": "Complete"}), "disk"),
+        ("rayjobs", item({"rayClusterSpec": RAY}, status={"jobDeploymentStatus": "Failed"}), "disk"),
         ("pods", item(pod(), status={"phase": "Succeeded"}), "disk"),
     ],
 )
