@@ -53,7 +53,7 @@ def _tiles(view: LedgerView) -> Iterator[Tile]:
     if billed is not None:
         yield Tile(cents(billed.nodes_usd), "nodes on AWS' bill", f"{cents(billed.all_usd)} for all lines")
     if figure := about(ledger.gaps, ledger.model_usd):
-        yield Tile(figure, "nodes, by a model of the gaps", f"certain: {span(ledger.low_usd, ledger.high_usd)}")
+        yield Tile(figure, "nodes, by a model of the gaps", f"range: {span(ledger.low_usd, ledger.high_usd)}")
     yield Tile(recorded_text(ledger), "recorded nodes", f"{basis(ledger)}; {count(hours)} node-hours")
     yield Tile(dollars(ledger.boot_usd), "boots, estimated", several(sum(row.boots for row in ledger.paid), "boot"))
     yield Tile(percent(ledger.recorded_share), "of the month recorded", several(len(ledger.gaps), "gap"))
@@ -65,7 +65,7 @@ def _tiles(view: LedgerView) -> Iterator[Tile]:
         text, against = saved_text(ledger, BEFORE, saved, billed_usd), f"against: {BEFORE}, {rates}"
         before = next(entry for entry in ledger.alternatives if entry.name == BEFORE)
         if billed_usd is None and (figure := about_saved(ledger, before)):
-            yield Tile(figure, "saved, by a model of the gaps", f"certain: {text}; {against}")
+            yield Tile(figure, "saved, by a model of the gaps", f"range: {text}; {against}")
         else:
             yield Tile(text, "saved", against)
 

@@ -166,7 +166,7 @@ def about(gaps: Sequence[Gap], model_usd: float | None) -> str:
 def led_by_model(bounds: tuple[float, float], gaps: Sequence[Gap], model_usd: float | None) -> str:
     """Return bounds of dollars, after the model's figure if there is one to lead with."""
     figure = about(gaps, model_usd)
-    return f"{figure} by a model of the gaps (certain: {span(*bounds)})" if figure else span(*bounds)
+    return f"{figure} by a model of the gaps (range: {span(*bounds)})" if figure else span(*bounds)
 
 
 def cost_text(ledger: Ledger) -> str:

@@ -605,14 +605,14 @@ def test_a_month_with_a_wide_gap_is_led_by_the_models_figure(acme: StackSettings
     found = with_holes(acme, (0, 273))
     low, high = dollar_range(found.low_usd, found.high_usd).split(" to ")
     figure = found.model_usd or 0.0
-    cost = f"about {about_dollars(figure)} by a model of the gaps (certain: {low} to {high})"
+    cost = f"about {about_dollars(figure)} by a model of the gaps (range: {low} to {high})"
 
     assert found.high_usd > 2 * KNOWN.usd()
     assert figure == pytest.approx(KNOWN.usd(), rel=0.15)
     assert headline(view_of(found)) == f"acme, 2026-10: nodes cost {cost} {basis(found)}"
     page = render_page(view_of(found)).replace("\N{NO-BREAK SPACE}", " ")
     saved = f"about {about_dollars(fleet_before() - figure)}"
-    for text in (f"about {about_dollars(figure)}", "nodes, by a model of the gaps", f"certain: {low} to {high}", saved):
+    for text in (f"about {about_dollars(figure)}", "nodes, by a model of the gaps", f"range: {low} to {high}", saved):
         assert f">{text}<" in page
     assert f"saved by a model of the gaps: {saved}" in view_of(found).assumptions[BEFORE]
     assert plain(found)["model_usd"] == pytest.approx(figure, abs=1e-4)
