@@ -33,9 +33,8 @@ def dollar_range(low: float, high: float) -> str:
     """Format bounds, rounded outward in steps of a twentieth of their distance or less: 81 to 918 is `$80 to $920`.
 
     A step is 1, 2 or 5 times a power of ten: at least a cent, and at least a dollar from 100 dollars on. A low bound
-    above 0 is also rounded by a twentieth of itself at most, since at least that much was paid: 722 to 16,270 is
-    `$720 to $16,500`.
-    Bounds closer together than half a cent are one figure.
+    above 0 is also rounded by a twentieth of itself at most: 722 to 16,270 is `$720 to $16,500`. Bounds closer together
+    than half a cent are one figure.
     """
     if high - low < LEAST_SHOWN:
         return dollars(low)
