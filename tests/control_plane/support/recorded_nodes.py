@@ -66,7 +66,7 @@ class RecordedNodes:
         customer = CUSTOMER["replacement"]
         source = Prometheus(HttpLink(self._prometheus), customer, lambda: datetime.now(UTC))
         night = cast("Month", _Night(begin=begin, end=end))
-        reader = MonthReader(source, Metrics(customer), night, step=timedelta(seconds=1))
+        reader = MonthReader(source, Metrics(customer), night, end=end, step=timedelta(seconds=1))
         lives = clipped(lives_of(reader.sightings()), (begin.timestamp(), end.timestamp()))
         return timedelta(seconds=sum(life.end - life.begin for life in lives))
 
