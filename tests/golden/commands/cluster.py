@@ -76,6 +76,7 @@ def cluster(objects: Mapping[str, Any], prometheus: Link | None = None) -> Stage
         with (
             patch("ebbtide.cli.cluster.connect", returns(api)),
             patch("ebbtide.operate.prometheus.connect", returns(api)),
+            patch("ebbtide.cli.idle.connect", returns(api)),
         ):
             yield api.sent
 
