@@ -208,12 +208,15 @@ def lines(documents: Sequence[Document]) -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ledger_months", description=__doc__)
-    parser.add_argument("--drawn", type=int, default=DRAWN, help="how many drawn months, from 0")
+    parser.add_argument("--first", type=int, default=0, help="number of the first drawn month")
+    parser.add_argument("--drawn", type=int, default=DRAWN, help="how many drawn months")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("out/ledger-months"))
     chosen = parser.parse_args()
     place = folder_of(chosen.out, "benchmarks.ledger_months")
-    calls: Mapping[Path, tuple[Any, ...]] = {place / f"{number:03}.json": (number,) for number in range(chosen.drawn)}
+    calls: Mapping[Path, tuple[Any, ...]] = {
+        place / f"{number:03}.json": (number,) for number in range(chosen.first, chosen.first + chosen.drawn)
+    }
     documents = documents_of(drawn, calls, chosen.processes, lambda _name: None)
     documents += [recorded(name) for name in (*KARPENTER, "night")]
     for title, judges in (("months that may choose constants", False), ("months that judge", True)):
