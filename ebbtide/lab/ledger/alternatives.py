@@ -115,13 +115,10 @@ def _replayed(
         *fleet_places(known),
     )
     if naps:
-        slept_usd, awake_usd = (model.usd(sleep, opens=True, daemons=True) or () for sleep in (naps, ()))
-        yield comparison.of(
-            NOTHING_SLEEPS,
-            "with all workloads awake",
-            model.usd((), opens=True),
-            zip(slept_usd, awake_usd, strict=True),
-        )
+        slept_usd, awake_usd = (model.usd(sleep, opens=True, daemons=True) for sleep in (naps, ()))
+        with_daemons = zip(slept_usd, awake_usd, strict=True) if slept_usd and awake_usd else ()
+        awake = "with all workloads awake"
+        yield comparison.of(NOTHING_SLEEPS, awake, model.usd((), opens=True), with_daemons)
     elif any(sleepers_of(settings)):
         yield unknown(NOTHING_SLEEPS, f"not enough data: ebbtide_workload_state shows no sleep in {month.name}")
 

@@ -12,10 +12,11 @@ from ebbtide.lab.ledger.lives import NodeKey, Sightings
 from ebbtide.lab.ledger.month import Alternative, Ledger, Month
 from ebbtide.lab.ledger.rates import rates_of
 from ebbtide.lab.ledger.reading import RecordedMonth, Steps
-from ebbtide.lab.ledger.replayed import MonthReplay
+from ebbtide.lab.ledger.replayed import MonthReplay, ReplayedUsd
 from ebbtide.lab.simulator.results import Strategy
 from ebbtide.lab.simulator.setup import ReplayOptions, night_setup_of, with_known_nodes
 from ebbtide.lab.simulator.strategies.table import StrategyResults
+from ebbtide.lab.simulator.world.sleep import Asleep
 from ebbtide.prices import PricingAssumption, hourly, on_demand
 from ebbtide.settings import StackSettings
 from tests.builders.settings import loaded, shortest
@@ -162,6 +163,25 @@ def test_that_nothing_sleeps_costs_the_types_that_ran(groups: str, kinds: list[s
     assert low <= truth <= high
     assert (low + high) / 2 == pytest.approx(truth, rel=0.03)
     assert has(named(ledger, "nothing sleeps"), f"node types as they ran: fixed {SMALL}; flexible {min(kinds)}")
+
+
+def test_a_group_without_a_price_that_only_one_replay_uses_leaves_the_comparison_that_has_prices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only nodes of workloads that are awake, beside DaemonSets that the file lacks, have no price."""
+    replayed = MonthReplay.usd
+
+    def usd(
+        self: MonthReplay, naps: tuple[Asleep, ...], *, opens: bool, daemons: bool = False
+    ) -> tuple[ReplayedUsd, ...] | None:
+        return None if daemons and not naps else replayed(self, naps, opens=opens, daemons=daemons)
+
+    monkeypatch.setattr(MonthReplay, "usd", usd)
+
+    ledger = month_of(stack(tmp_path, groups=flexible("m7i.2xlarge")), [*FIXED, *by_day(SMALL)])
+
+    low, high = saved(ledger, "nothing sleeps")
+    assert low <= NIGHTS * price(SMALL) <= high
 
 
 def test_a_replay_has_the_prices_of_each_time(tmp_path: Path) -> None:
