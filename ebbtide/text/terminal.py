@@ -53,7 +53,8 @@ def sheet_table(sheet: Sheet) -> Table:
     for place, column in enumerate(sheet.columns):
         cells = [column.name, *(row[place].plain for row in rows)]
         parts = [word for cell in cells for word in cell.split()] if column.fold else cells
-        widest = max(map(cell_len, parts), default=0)
+        is_text = column.fold and not column.right  # figures fold between words only
+        widest = None if is_text else max(map(cell_len, parts), default=0)
         table_.add_column(
             column.name,
             justify="right" if column.right else "left",

@@ -55,7 +55,7 @@ def split_sheets(bill: Bill, shares: Sequence[CostShare] = ()) -> Mapping[str, S
         sheets["AWS' split of nodes"] = Sheet(
             caption="Our shares are at list prices by requests, AWS' are amortised by the larger of request and use.",
             columns=[
-                *left("namespace/workload", fold=True),
+                *left("namespace/workload"),
                 *right("ours", "AWS'", "difference", "by prices", "by shares", unit=DOLLARS),
             ],
             rows=[row.cells for row in rows],
@@ -64,7 +64,7 @@ def split_sheets(bill: Bill, shares: Sequence[CostShare] = ()) -> Mapping[str, S
     if others:
         sheets["other pods by AWS" if shares else "AWS' split of nodes"] = Sheet(
             caption="Workloads that the stack file does not name." if shares else "Amortised, without what is unused.",
-            columns=[*left("namespace/workload", fold=True), *right("dollars", unit=DOLLARS)],
+            columns=[*left("namespace/workload"), *right("dollars", unit=DOLLARS)],
             rows=[(row.name, row.aws_usd) for row in _shortened(others)],
         )
     return sheets
@@ -82,7 +82,7 @@ def placed_sheets(bill: Bill) -> Mapping[str, Sheet]:
     return {
         "volumes and load balancers": Sheet(
             caption="By the tags of Kubernetes' drivers. Disks of nodes belong to no namespace.",
-            columns=[*left("namespace/Service", fold=True), *right("dollars", unit=DOLLARS), *left("line of the bill")],
+            columns=[*left("namespace/Service"), *right("dollars", unit=DOLLARS), *left("line of the bill")],
             rows=[(name, usd, part.value) for (part, name), usd in ranked],
         )
     }

@@ -220,7 +220,7 @@ class Running:
         parts = ((self.to_date, gaps), (self.at_end, gaps), (self.expected, ()), (last, ()))
         names = {name for part, _ in parts for name in part}
         return Sheet(
-            columns=[*left("group", fold=True), *right(*_COLUMNS, unit=unit, fold=True)],
+            columns=[*left("group"), *right(*_COLUMNS, unit=unit, fold=True)],
             rows=[
                 *(
                     (

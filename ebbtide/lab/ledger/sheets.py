@@ -244,7 +244,7 @@ def _paid(ledger: Ledger) -> Sheet:
 
 
 def _first(name: str) -> list[Column]:
-    return left(name, fold=True)
+    return left(name)
 
 
 _PAID: Mapping[Column, Callable[[NodeHours], float]] = {

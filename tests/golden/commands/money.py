@@ -188,6 +188,7 @@ CASES: Mapping[str, Case] = {
         json=["ledger acme --bill cur.csv --json - --write --focus focus.csv", "ledger --all --json -"],
         files=_PROJECT,
         stage=_MONTH,
+        widths=(80,),
         written=["focus.csv"],
     ),
     "ledger/bill-alone": Case(
