@@ -82,8 +82,8 @@ class Ran:
     def with_further_daemons(self) -> "Ran":
         """Return the stack whose nodes have `FURTHER_DAEMONS`, too.
 
-        A group whose file has `reserved` stays as it is, and so does one whose pods would fit no node any more: they
-        ran, so its DaemonSets are smaller.
+        A group with `reserved` in the file is unchanged. So is a group with pods that would no longer fit any node:
+        these pods ran, so its DaemonSets are smaller.
         """
         groups = {name: self._with_further_daemons(name, group) for name, group in self.settings.node_groups.items()}
         return replace(self, settings=self.settings.model_copy(update={"node_groups": groups}))
@@ -176,7 +176,7 @@ def price_of(kind: NodeType, group: str, rates: Rates, at: float) -> NodePrice:
 
 
 def mean_price(topology: Topology, node: str, mixes: Mapping[str, Mix], rates: Rates, at: float) -> NodePrice | None:
-    """Return a modelled node's price: the mean of the types that it stands for, by their hours.
+    """Return the price of a modelled node: the mean price of the types that it represents, weighted by their hours.
 
     `node`: a group, or a shape of a NodePool. Without any that ran it is the price of its type; None without a price.
     """

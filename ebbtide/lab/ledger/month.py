@@ -227,7 +227,8 @@ class Ledger:
     beyond_min_usd: float | None = None  # idle dollars of nodes above each group's min; None in months before it
     plan_assumed: bool | None = None  # by costs.pricingAssumption; None in months of former releases
     labels: Mapping[str, tuple[LabelShare, ...]] = field(default_factory=dict[str, tuple[LabelShare, ...]])
-    """By label of the stack file's `costs.labels`; each has all recorded dollars of nodes without the plan."""
+    """Shares by label of `costs.labels`. The shares of one label add up to the recorded dollars of all nodes, without
+    the plan."""
 
     @property
     def recorded_share(self) -> float:

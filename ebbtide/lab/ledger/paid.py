@@ -1,4 +1,4 @@
-"""What a month's nodes cost, by day and by hour, with the bounds of its gaps. Pure."""
+"""The node costs of a month by day and by hour, with bounds for its gaps. Pure."""
 
 from bisect import bisect_right
 from collections import defaultdict

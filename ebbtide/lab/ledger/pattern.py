@@ -1,4 +1,4 @@
-"""What usually runs at an hour of the week, from the recorded hours of a month. Pure.
+"""The typical node-hours and dollars of each hour of the week, from the recorded hours of a month. Pure.
 
 An hour takes the mean of the same weekday's hours; without one, of the same hour of workdays or of weekends; then of
 that hour of any day; then of all recorded hours. Hours with a gap say nothing.

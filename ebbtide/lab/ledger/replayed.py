@@ -1,6 +1,6 @@
 """The recorded month of a stack on the simulated cluster: its recorded workers and sleep, priced at the month's prices.
 
-The cluster is the stack as it is, as `ebbtide simulate` has it: its provisioners, `parallelDrains`, the flags of the
+The cluster is the one that `ebbtide simulate` replays: the stack's provisioners, `parallelDrains`, the flags of the
 autoscaler, and the default flags on an existing cluster. Only the types of the nodes are those that ran in the month
 (`ebbtide.lab.ledger.mix`).
 """
@@ -96,7 +96,7 @@ _SEEDS = 3
 
 
 def _cluster(settings: StackSettings, mixes: Mapping[str, Mix], *, daemons: bool) -> tuple[Topology, ClusterPlan]:
-    """Return the stack as it is, with the types that ran. `daemons`: with DaemonSets that the stack file lacks."""
+    """Return the stack's cluster with the node types that ran. `daemons`: with DaemonSets that the stack file lacks."""
     ran = with_types_that_ran(settings, mixes)
     ran = ran.with_further_daemons() if daemons else ran
     topology, plan = cluster_of(ran.settings, Strategy.FIXED_FLEXIBLE)

@@ -15,9 +15,12 @@ from pathlib import Path
 
 from ebbtide.lab.ledger.lives import NodeKey, Sightings
 from ebbtide.lab.ledger.month import Month
+from ebbtide.lab.ledger.paid import Paid, paid_of
+from ebbtide.lab.ledger.rates import rates_of
 from ebbtide.lab.ledger.reading import RecordedMonth, Steps
 from ebbtide.monitoring.recorded import Recorded
 from ebbtide.prices import on_demand, spot_typical
+from ebbtide.settings import StackSettings
 from tests.builders.monitoring.day import GIB, PROMTOOL
 from tests.builders.settings import shortest
 
@@ -336,3 +339,14 @@ class KnownMonth:
 
 def _within(looks: Sequence[float], run: Run) -> Sequence[float]:
     return looks[bisect_left(looks, run.created) : bisect_left(looks, run.end)]
+
+
+def paid_for(known: KnownMonth, settings: StackSettings) -> Paid:
+    recording = known.recording()
+    return paid_of(settings, known.month, recording, rates_of(settings, recording))
+
+
+def bounds(paid: Paid) -> tuple[float, float]:
+    """Return the bounds of a month's dollars at typical prices of spot nodes, without boots."""
+    recorded = sum(row.usd for row in paid.rows)
+    return recorded + sum(gap.low_usd for gap in paid.gaps), recorded + sum(gap.high_usd for gap in paid.gaps)

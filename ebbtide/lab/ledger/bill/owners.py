@@ -20,7 +20,7 @@ _OURS, _DEPLOYMENT, _WORKLOAD, _KIND = (
     "aws_eks_workload_type",
 )
 _SCHEDULED = re.compile(r"-\d{8,10}$")
-"""What a CronJob adds to its name for each Job: the minutes since 1970."""
+"""The suffix of a CronJob's Jobs: their scheduled time in minutes since 1970."""
 _CLAIM = "kubernetes_io_created_for_pvc_namespace"
 _SERVICES = ("service_k8s_aws_stack", "kubernetes_io_service_name", "ingress_k8s_aws_stack")
 """Tags in the form namespace/name. A group of Ingresses has a bare name, and belongs to no namespace."""

@@ -1,4 +1,4 @@
-"""What a bill's nodes cost beside the ledger's prices, and savings at these rates. Pure.
+"""The node costs of a bill relative to the ledger's prices, and savings at the bill's rates. Pure.
 
 A bill has no fleet that did not run, so an alternative's dollars are multiplied by ratios of the bill. On demand there
 are two: of all hours, commitments included, and of the hours that no commitment covers. The first assumes that

@@ -144,7 +144,7 @@ def cluster_plan(settings: StackSettings, strategy: Strategy) -> ClusterPlan:
 
 
 def cluster_of(settings: StackSettings, strategy: Strategy) -> tuple[Topology, ClusterPlan]:
-    """The nodes of a strategy, and its cluster. That of `fixed-flexible` is the stack as it is."""
+    """Return the topology and the cluster of a strategy. `fixed-flexible` leaves the stack unchanged."""
     definition = STRATEGIES[strategy]
     topology = definition.topology(settings)
     return topology, plan_of(topology, definition.flags)

@@ -19,7 +19,7 @@ REDIS = RedisEndpoint(host="redis", port=6379)
 
 
 def document(folder: Path, more: str = "") -> ExporterConfig:
-    """What the exporter reads of the document of a stack file."""
+    """Return the exporter's document of a stack file."""
     return load(ExporterConfig, dump(exporter_config(loaded(shortest(more=more), folder), REDIS, years=[2026])))
 
 

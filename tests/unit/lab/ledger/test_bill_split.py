@@ -176,7 +176,7 @@ NAMED_NODE = node(HOUR, 0.8, resource_tags=tags(aws_eks_cluster_name="prod", use
 def test_pods_of_an_existing_cluster_are_found_by_the_name_in_its_rows_or_said_to_be_left_out(
     own: Cells, names: list[str], tmp_path: Path
 ) -> None:
-    """Pods of another cluster, and of one of this name in another account or region, are none of its own."""
+    """The stack has no pods of another cluster, nor of a cluster with its name in another account or region."""
     ours = [*split(HOUR, 0.8, TRAIN, cluster="prod")]
     foreign = json.loads(json.dumps([*split(HOUR, 0.8, DNS, cluster="prod")]).replace(ACCOUNT, SECOND_ACCOUNT))
     moved = in_region(split(HOUR, 0.8, DNS, cluster="prod"), "eu-west-1")

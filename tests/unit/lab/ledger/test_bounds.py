@@ -14,7 +14,7 @@ from ebbtide.lab.ledger.paid import Paid, paid_of
 from ebbtide.lab.ledger.rates import rates_of
 from ebbtide.settings import StackSettings
 from tests.builders.existing import onprem
-from tests.builders.monitoring.month import FIXED, KnownMonth, stack
+from tests.builders.monitoring.month import FIXED, KnownMonth, bounds, paid_for, stack
 from tests.builders.settings import loaded
 
 OCTOBER = Month(year=2026, month=10, zone="Europe/Berlin")
@@ -22,21 +22,6 @@ WHOLE = KnownMonth(month=OCTOBER)
 QUIET = KnownMonth(month=OCTOBER, scale=0)
 DAY = (200.0, 224.0)
 AWAKE = ", sleep: { when: outsideBusinessHours }"
-
-
-@pytest.fixture(scope="module")
-def acme(tmp_path_factory: pytest.TempPathFactory) -> StackSettings:
-    return loaded(stack(), tmp_path_factory.mktemp("stack"))
-
-
-def paid_for(known: KnownMonth, acme: StackSettings) -> Paid:
-    recording = known.recording()
-    return paid_of(acme, known.month, recording, rates_of(acme, recording))
-
-
-def bounds(paid: Paid) -> tuple[float, float]:
-    low, high = (sum(row.usd for row in paid.rows) for _ in range(2))
-    return low + sum(gap.low_usd for gap in paid.gaps), high + sum(gap.high_usd for gap in paid.gaps)
 
 
 def model(paid: Paid) -> float:

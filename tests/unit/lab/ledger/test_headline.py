@@ -50,11 +50,6 @@ KNOWN = KnownMonth(month=OCTOBER, every=240.0, scale=0.2, spot_factor=1.35)
 
 
 @pytest.fixture(scope="module")
-def acme(tmp_path_factory: pytest.TempPathFactory) -> StackSettings:
-    return loaded(stack(), tmp_path_factory.mktemp("stack"))
-
-
-@pytest.fixture(scope="module")
 def ledger(acme: StackSettings) -> Ledger:
     return ledger_of(replace(KNOWN.recording(), wanted={}), acme, OCTOBER, SOON)
 

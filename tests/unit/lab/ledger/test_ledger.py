@@ -23,11 +23,6 @@ SOON, LATE = datetime(2026, 11, 3, tzinfo=UTC), datetime(2026, 11, 12, tzinfo=UT
 
 
 @pytest.fixture(scope="module")
-def acme(tmp_path_factory: pytest.TempPathFactory) -> StackSettings:
-    return loaded(stack(), tmp_path_factory.mktemp("stack"))
-
-
-@pytest.fixture(scope="module")
 def whole(acme: StackSettings) -> Ledger:
     return ledger_of(KnownMonth(month=OCTOBER, every=LOOKS).recording(), acme, OCTOBER, SOON)
 

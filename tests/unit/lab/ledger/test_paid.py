@@ -20,28 +20,12 @@ from ebbtide.prices import PricingAssumption, hourly, on_demand, spot_typical
 from ebbtide.settings import StackSettings
 from ebbtide.text.counts import DASH
 from tests.builders.existing import onprem
-from tests.builders.monitoring.month import FARGATE_HOURS, FIXED, FLEXIBLE, REGION, KnownMonth, stack
+from tests.builders.monitoring.month import FARGATE_HOURS, FIXED, FLEXIBLE, REGION, KnownMonth, bounds, paid_for, stack
 from tests.builders.settings import loaded
 
 OCTOBER = Month(year=2026, month=10, zone="Europe/Berlin")  # its last Sunday has 25 hours
 WHOLE = KnownMonth(month=OCTOBER)
 _GROUPS = ("fixed", "flexible", "spot")
-
-
-@pytest.fixture(scope="module")
-def acme(tmp_path_factory: pytest.TempPathFactory) -> StackSettings:
-    return loaded(stack(), tmp_path_factory.mktemp("stack"))
-
-
-def paid_for(known: KnownMonth, acme: StackSettings) -> Paid:
-    recording = known.recording()
-    return paid_of(acme, known.month, recording, rates_of(acme, recording))
-
-
-def bounds(paid: Paid) -> tuple[float, float]:
-    """At typical prices of spot nodes."""
-    recorded = sum(row.usd for row in paid.rows)
-    return recorded + sum(gap.low_usd for gap in paid.gaps), recorded + sum(gap.high_usd for gap in paid.gaps)
 
 
 def spot_bounds(paid: Paid) -> tuple[float, float]:
