@@ -31,18 +31,19 @@ class Trust:
         )  # reason; time at which a change was noticed; time until which readings are untrusted
 
     def observe_server(self, identity: str, queues_known: int, at: float) -> None:
-        why = ""
         if self._identity not in ("", identity):
-            why = "Redis restarted or failed over: waiting for the workers to report idle"
+            self.distrust("Redis restarted or failed over: waiting for the workers to report idle", at)
         elif queues_known < self._queues_known:
-            why = "the register of queues shrank: was the database flushed? waiting for the workers"
-        if why:
-            self._why, self._revealed, self._until = why, at, at + self._limit
-            for pool, hosts in self._hosts.items():
-                self._suspects[pool] = {*hosts, *self._suspects.get(pool, ())}
-                crew = {host: workers for host, workers in hosts.items() if workers > 1}
-                self._crews[pool] = crew | self._crews.get(pool, {})
+            self.distrust("the register of queues shrank: was the database flushed? waiting for the workers", at)
         self._identity, self._queues_known = identity, queues_known
+
+    def distrust(self, why: str, at: float) -> None:
+        """Suspect every known host until it reports idle. The reading at this instant is untrusted in any case."""
+        self._why, self._revealed, self._until = why, at, at + self._limit
+        for pool, hosts in self._hosts.items():
+            self._suspects[pool] = {*hosts, *self._suspects.get(pool, ())}
+            crew = {host: workers for host, workers in hosts.items() if workers > 1}
+            self._crews[pool] = crew | self._crews.get(pool, {})
 
     def concerned(self, pools: Set[PoolName], at: float) -> Set[PoolName]:
         """Return the pools that must be checked for doubt even if their queues are empty; most pools need no check."""

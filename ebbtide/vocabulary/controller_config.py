@@ -47,7 +47,7 @@ class PoolPolicy:
     name: str
     namespace: str
     deployment: str
-    source: str = field(metadata={SETTING: "source.kind"})  # "rq", "celery" or "list"
+    source: str = field(metadata={SETTING: "source.kind"})  # "rq", "celery", "list" or "consumer"
     queues: tuple[str, ...] = field(metadata={SETTING: "source.queues"})
     jobs_per_worker: int
     min_workers: int = field(metadata={KEY: "min", SETTING: "min"})
@@ -64,6 +64,8 @@ class PoolPolicy:
     celery: CeleryKeys | None = field(default=None, metadata={SETTING: "source.celery_keys"})
     # Others write the Deployment: the pool shrinks only while the pods' grace period is at least `longest_job`.
     adopted: bool = field(default=False, metadata=OMIT_DEFAULT)
+    # Name of the broker in `brokers` that holds the queues; None: Redis holds them.
+    broker: str | None = field(default=None, metadata=OMIT_DEFAULT | {SETTING: "source.broker"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,8 +105,25 @@ class RedisEndpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerEndpoint:
+    """Address of a RabbitMQ and of its management API. `password_env` names the environment variable of the password.
+
+    The user needs the tag `management`, and empty permissions on the virtual host.
+    """
+
+    name: str
+    host: str
+    port: int
+    vhost: str
+    tls: bool  # chain and host name are verified, as are those of `management`
+    management: str  # http:// or https://, a host and a port
+    username: str
+    password_env: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerConfig(Document):
-    SCHEMA = 4
+    SCHEMA = 5
 
     customer: str
     hours: BusinessHours
@@ -115,13 +134,28 @@ class ControllerConfig(Document):
     pools: tuple[PoolPolicy, ...]
     budgets: tuple[BudgetPolicy, ...]
     never_opened: tuple[BudgetPolicy, ...] = ()  # fixed pods' budgets, closed if a maintenance left them open
+    brokers: tuple[BrokerEndpoint, ...] = field(default=(), metadata=OMIT_DEFAULT)
+
+    @property
+    def written_schema(self) -> int:
+        """Return 4 without a broker. The previous release ignores a pool's `broker`: it must refuse the document,
+        or it would read that pool's queues in Redis, find them empty and remove busy workers.
+        """
+        return self.SCHEMA if self.brokers else self.SCHEMA - 1
 
     def check(self) -> None:
-        """Refuse repeated names: the controller, its metrics and its reports identify pools and budgets by name."""
-        for key, policies in (("pools", self.pools), ("budgets", (*self.budgets, *self.never_opened))):
+        """Refuse repeated names, and pools of unknown brokers.
+
+        The controller, its metrics and its reports identify pools, budgets and brokers by name.
+        """
+        budgets = (*self.budgets, *self.never_opened)
+        for key, policies in (("pools", self.pools), ("budgets", budgets), ("brokers", self.brokers)):
             names = [policy.name for policy in policies]
             if repeated := sorted({name for name in names if names.count(name) > 1}):
                 raise UnreadableConfig(f"{key}: named twice: {repeated}")
+        known = {broker.name for broker in self.brokers}
+        if unknown := sorted({pool.broker for pool in self.pools if pool.broker is not None} - known):
+            raise UnreadableConfig(f"pools: unknown brokers: {unknown}")
 
     @property
     def closed_by_day(self) -> tuple[BudgetPolicy, ...]:

@@ -35,7 +35,12 @@ class Document:
 
     __slots__ = ()
 
-    SCHEMA: ClassVar[int] = 0  # written into the document; this number and the previous one are read. 0: none
+    SCHEMA: ClassVar[int] = 0  # this number and the previous one are read. 0: none
+
+    @property
+    def written_schema(self) -> int:
+        """Return the number that the document has."""
+        return self.SCHEMA
 
     def check(self) -> None:
         """Raise `UnreadableConfig` for values that have the right type but that the process cannot use."""
@@ -68,7 +73,7 @@ def _copied(hint: Any, value: Any) -> Any:
 
 def dump(config: Document) -> str:
     """Return JSON text with sorted keys: equal configs give equal text."""
-    schema = {"schema": config.SCHEMA} if config.SCHEMA else {}
+    schema = {"schema": config.written_schema} if config.SCHEMA else {}
     return json.dumps({**schema, **encoded(config)}, indent=2, sort_keys=True) + "\n"
 
 
