@@ -88,6 +88,7 @@ class Reports:
 class _Watched:
     """What one queue showed before."""
 
+    newest: Count | None = None
     ready: deque[tuple[float, int]] = field(default_factory=deque[tuple[float, int]])
     disagrees_since: float | None = None
     short_since: float | None = None
@@ -178,7 +179,10 @@ class BrokerRules:
     def _observe_queue(self, at: float, name: str, count: Count, workers: Sequence[Report]) -> int:
         """Record the counts of a queue; return the messages that left it since the last look."""
         watched = self._queues.setdefault(name, _Watched())
-        left = max(0, watched.ready[-1][1] - count.ready) if watched.ready else 0
+        before, watched.newest = watched.newest, count
+        if before is count:
+            return 0  # the broker was not asked again since the last look
+        left = max(0, before.ready - count.ready) if before else 0
         watched.ready.append((at, count.ready))
         while at - watched.ready[0][0] > TRANSIT:
             watched.ready.popleft()
