@@ -92,6 +92,8 @@ class RunningTask(Attempt):
     def _channel(self) -> Any:
         """Channel that waits for Redis: a finished task must not fail because its attempt cannot be checked."""
         channel = self._app.connection_for_write().channel()
+        if not hasattr(channel, "client"):
+            raise CheckpointError("checkpoints of Celery's tasks need Redis as the broker")
         make_patient(channel.client, Patience())
         return channel
 
@@ -166,7 +168,9 @@ class PausingRequest(Request):
 
     def _after_a_hard_end(self, error: Any) -> Any:
         """Restart a task that has had a checkpoint, or whose pool requires one."""
-        client = self.message.channel.client
+        client = getattr(self.message.channel, "client", None)
+        if client is None:
+            return error  # another broker than Redis: no task has checkpoints
         try:
             if open_within(pool_checkpoints()) is None and not client.exists(attempt_key(self.id)):
                 return error

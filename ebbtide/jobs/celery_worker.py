@@ -2,8 +2,9 @@
 
 It does five things. Messages carry the time they were sent, so that their wait is known. Workers report whether they
 are idle (`busy_report`). Workers and producers report the settings that must match the controller and the stack file.
-On SIGTERM a worker stops taking messages at once. And a task does not run again because Redis was unavailable or full
-when it ended, or because the worker's connection broke while it ran.
+On SIGTERM a worker stops taking messages at once. And, with Redis as the broker, a task does not run again because
+Redis was unavailable or full when it ended, or because the worker's connection broke while it ran. `celery_transports`
+has the parts that depend on the broker.
 
 The stock worker handles SIGTERM only at the next iteration of its event loop, up to a second later, and may take one
 more message. While other tasks run it neither runs that message nor returns it: a job waits for hours in a pod that is
@@ -23,7 +24,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from queue import Empty
+from functools import cached_property
 from typing import Any
 
 from redis import Redis
@@ -43,13 +44,12 @@ except ModuleNotFoundError as missing:
 
 from ebbtide.jobs import celery_checkpoints
 from ebbtide.jobs.busy_report import BusyReport, Reporter
-from ebbtide.jobs.patience import Patience
+from ebbtide.jobs.celery_transports import RedisTransport, Transport, transport_of
 from ebbtide.jobs.stop_signals import COLD, WARM, stop_report
 
 SENT = "ebbtide_sent"
 BEGIN_WITHIN = 2.0  # seconds; Celery itself returns the tasks that wait for a busy pool
 VISIBILITY = 3600.0  # seconds: Celery's own default
-LAYOUT = ("global_keyprefix", "sep", "unacked_key", "unacked_index_key")  # attributes of a channel: names of its keys
 REMEMBERED = 86_400  # seconds that a queue's settings stay in Redis, for pools without workers
 MOST_NAMES = 5  # of tasks in a report
 REMIND = 3600.0  # seconds after which a producer writes them again
@@ -64,26 +64,27 @@ class StopTaking(bootsteps.StartStopStep):
 
     def __init__(self, c: Any, **kwargs: Any) -> None:
         super().__init__(c, **kwargs)
-        self._running: list[Any] = []
+        self._transport = transport_of(c.app)
+        self._transport.before_consuming(c.app)
 
     def start(self, c: Any) -> None:
-        _await_redis(c.task_consumer.channel)
-        _keep_running_tasks(c.task_consumer.channel, self._running)
+        self._transport.consuming(c.task_consumer.channel)
         close = c.blueprint.on_close
         if not isinstance(close, _Closing):  # a consumer starts again whenever its connection was lost
-            c.blueprint.on_close = _Closing(c, close)
+            c.blueprint.on_close = _Closing(c, close, self._transport)
 
 
 class _Closing:
-    def __init__(self, c: Any, close: Callable[[], None] | None) -> None:
+    def __init__(self, c: Any, close: Callable[[], None] | None, transport: Transport) -> None:
         self._consumer = c
         self._close = close
+        self._transport = transport
 
     def __call__(self) -> None:
         c = self._consumer
         if state.should_stop is not None and c.task_consumer is not None:
             ignore_errors(c, c.task_consumer.cancel)
-            ignore_errors(c, lambda: _read_last_pop(c.task_consumer.channel))
+            ignore_errors(c, lambda: self._transport.stop_taking(c.task_consumer.channel))
             if c.hub is not None:
                 ignore_errors(c, lambda: _let_tasks_begin(c.hub))
         if self._close is not None:
@@ -98,7 +99,7 @@ def install(app: Celery) -> None:
     signals.before_task_publish.connect(_stamp, weak=False)
     signals.before_task_publish.connect(hooks.published, weak=False)
     signals.worker_ready.connect(hooks.ready, weak=False)
-    signals.task_received.connect(hooks.changed, weak=False)
+    signals.task_received.connect(hooks.received, weak=False)
     signals.worker_shutting_down.connect(hooks.stopping, weak=False)
     signals.worker_shutdown.connect(hooks.left, weak=False)
 
@@ -110,14 +111,22 @@ class _Hooks:
         self._settings: dict[str, Any] = {}
         self._report: BusyReport | None = None
         self._published: dict[str, float] = {}
+        self._received = 0
+
+    @cached_property
+    def _transport(self) -> Transport:
+        """The address of the broker is known when the app is used, not when it is created."""
+        return transport_of(self._app)
 
     def ready(self, sender: Any, **_: Any) -> None:
         self._consumer = sender
         if self._report is not None:
             return  # ready again after the connection was lost
-        for problem in unsafe_settings(self._app):
+        options = _options(self._app, sender, self._transport)
+        for problem in (*unsafe_settings(self._app, self._transport), *self._transport.problems(options["pool"])):
             _log.warning("%s", problem)
-        self._settings = {**settings(self._app, sender.task_consumer.channel), **_places(self._app)}
+        reported = settings(self._app, self._transport, sender.task_consumer.channel)
+        self._settings = {**reported, **_places(self._app)}
         queues = tuple(self._app.amqp.queues.consume_from)
         facts = {"patience": self._settings.get("visibility_timeout", VISIBILITY), "queues": " ".join(queues)}
         reporter = Reporter(queues=queues, facts=facts)
@@ -126,6 +135,8 @@ class _Hooks:
 
     def published(self, declare: Sequence[Any] | None = None, **_: Any) -> None:
         """Store the producer's settings, which decide a task's list: a pool without workers has no other report."""
+        if not isinstance(self._transport, RedisTransport):
+            return
         now = time.monotonic()
         names = [queue.name for queue in declare or () if now - self._published.get(queue.name, -math.inf) > REMIND]
         if names:
@@ -134,36 +145,40 @@ class _Hooks:
                 self._remember(connection.channel(), names)
 
     def _remember(self, channel: Any, queues: Sequence[str]) -> None:
-        if not hasattr(channel, "pool"):  # a transport in memory
-            return
         with suppress(RedisError), Redis(connection_pool=channel.pool).pipeline() as pipe:
             for queue in queues:
-                pipe.set(f"ebbtide:celery:{queue}", json.dumps(settings(self._app, channel)), ex=REMEMBERED)
+                stored = json.dumps(settings(self._app, self._transport, channel))
+                pipe.set(f"ebbtide:celery:{queue}", stored, ex=REMEMBERED)
             pipe.execute()
 
     def _is_busy(self) -> bool:
-        return bool(state.requests) or self._held() > 0
+        """A task runs on after its connection was lost, although the worker no longer holds its message."""
+        return bool(state.requests or state.active_requests) or self._held() > 0
 
     def _present(self) -> dict[str, str | int]:
-        """Return `held`, the messages that this worker holds, `active`, those that run or are about to, and `settings`.
+        """Return `held`, the messages that this worker holds, `active`, those that run or are about to, `received`,
+        those since its start, and `settings`.
 
         Remote control changes options of a running worker, and a task's library may replace a handler.
         """
-        reported = {**self._settings, **_options(self._app, self._consumer), **stop_report(_own_handler)}
+        reported = {
+            **self._settings,
+            **_options(self._app, self._consumer, self._transport),
+            **stop_report(_own_handler),
+        }
         return {
             "held": self._held(),
             "active": max(len(state.active_requests), int(bool(state.reserved_requests))),
+            "received": self._received,
             "settings": json.dumps(reported),
         }
 
     def _held(self) -> int:
-        """Count also messages that wait for their `eta` or a rate limit: `state.requests` may lack them."""
-        consumer = self._consumer.task_consumer
-        qos = getattr(getattr(consumer, "channel", None), "qos", None)  # none while it reconnects
-        delivered = 0 if qos is None else len(qos._delivered) - len(qos._dirty)  # noqa: SLF001 - kombu counts them so
-        return max(delivered, len(state.requests))
+        channel = getattr(self._consumer.task_consumer, "channel", None)  # none while it reconnects
+        return max(self._transport.held(channel), len(state.requests))
 
-    def changed(self, **_: Any) -> None:
+    def received(self, **_: Any) -> None:
+        self._received += 1
         if self._report is not None:
             self._report.changed()
 
@@ -178,33 +193,29 @@ class _Hooks:
             self._report.finish()
 
     def _connect(self) -> Redis:
-        # The broker's connections, since TLS, Sentinel and passwords are Celery's settings. Not its client, which adds
-        # a global_keyprefix to HSET and SADD, but not to EXPIRE and EXISTS.
-        channel = self._app.connection_for_write().channel()
-        self._remember(channel, tuple(self._app.amqp.queues.consume_from))
-        return Redis(connection_pool=channel.pool)
+        if isinstance(self._transport, RedisTransport):
+            channel = self._app.connection_for_write().channel()
+            self._remember(channel, tuple(self._app.amqp.queues.consume_from))
+        return self._transport.reports(self._app)
 
 
-def settings(app: Celery, channel: Any) -> dict[str, Any]:
+def settings(app: Celery, transport: Transport, channel: Any) -> dict[str, Any]:
     """Return the settings that the controller compares with the stack file."""
-    reported: dict[str, Any] = {name: getattr(channel, name) for name in LAYOUT if hasattr(channel, name)}
-    if hasattr(channel, "priority_steps"):
-        reported["priority_steps"] = sorted(channel.priority_steps)
-        reported["visibility_timeout"] = float(channel.visibility_timeout)
-    reported["acks_late"] = bool(app.conf.task_acks_late)
-    reported["ack_emulation"] = bool(getattr(channel, "ack_emulation", True))
-    reported["prefetch"] = 1 if app.conf.worker_disable_prefetch else app.conf.worker_prefetch_multiplier
-    return reported
+    return {
+        **transport.settings(channel),
+        "acks_late": bool(app.conf.task_acks_late),
+        "prefetch": transport.prefetch(app, app.conf.worker_prefetch_multiplier),
+    }
 
 
-def _options(app: Celery, consumer: Any) -> dict[str, Any]:
+def _options(app: Celery, consumer: Any, transport: Transport) -> dict[str, Any]:
     """Return this worker's effective options: options of the command line are not in the application's settings."""
     worker = consumer.controller
     early = [name for name, task in list(app.tasks.items()) if not name.startswith("celery.") and not task.acks_late]
     return {
         "queues": list(app.amqp.queues.consume_from),
-        "concurrency": getattr(worker, "max_concurrency", None) or consumer.pool.num_processes,
-        "prefetch": 1 if app.conf.worker_disable_prefetch else worker.prefetch_multiplier,
+        "concurrency": getattr(worker, "max_concurrency", None) or _processes(consumer.pool),
+        "prefetch": transport.prefetch(app, worker.prefetch_multiplier),
         "pool": type(consumer.pool).__module__.rpartition(".")[2],
         "time_limit": worker.time_limit or 0,
         "purge": bool(getattr(worker, "purge", False)),
@@ -213,6 +224,13 @@ def _options(app: Celery, consumer: Any) -> dict[str, Any]:
         "acks_early": sorted(early)[:MOST_NAMES] if app.conf.task_acks_late else [],
         "remapped": os.environ.get("REMAP_SIGTERM", ""),
     }
+
+
+def _processes(pool: Any) -> int:
+    try:
+        return pool.num_processes
+    except AttributeError:
+        return 0  # the worker ends, and the pool has ended before
 
 
 def _places(app: Celery) -> dict[str, bool]:
@@ -231,12 +249,12 @@ def _own_handler(handler: Any) -> str | None:
     return {"worker_Warm": WARM, "worker_Cold": COLD}.get(getattr(handler, "__name__", ""))
 
 
-def unsafe_settings(app: Celery) -> list[str]:
+def unsafe_settings(app: Celery, transport: Transport) -> list[str]:
     """Return one sentence for each setting that makes this app's workers unsafe to scale."""
     problems: list[str] = []
     if not app.conf.task_acks_late:
-        problems.append("task_acks_late is off: a running task is in no key of Redis, and is lost with its worker")
-    if app.conf.worker_prefetch_multiplier != 1 and not app.conf.worker_disable_prefetch:
+        problems.append("task_acks_late is off: a running task cannot be seen, and is lost with its worker")
+    if transport.prefetch(app, app.conf.worker_prefetch_multiplier) != 1:
         problems.append("worker_prefetch_multiplier is not 1: waiting tasks hide in busy workers")
     return problems
 
@@ -254,46 +272,7 @@ def _let_tasks_begin(hub: Any) -> None:
         next(loop)
 
 
-def _await_redis(channel: Any) -> None:
-    """Make writes wait for Redis.
-
-    The stock worker drops an acknowledgement that Redis does not accept, and the task runs again elsewhere. The pop has
-    another connection pool: when it fails, Celery reconnects by itself.
-    """
-    if hasattr(channel, "pool"):  # a transport in memory has none
-        channel.pool.set_retry(Patience())
-
-
-def _keep_running_tasks(channel: Any, running_messages: list[Any]) -> None:
-    """Keep the messages of running tasks when the connection breaks; a stock worker returns them, and they run twice.
-
-    They stay in `unacked` and are acknowledged on the new connection when they end (`running_messages` come from the
-    previous connection); if the worker dies, another worker finds them there.
-    """
-    qos = channel.qos
-    for message in running_messages:
-        message.channel = channel
-        qos._delivered[message.delivery_tag] = message  # noqa: SLF001 - in `unacked` since the previous connection
-    running_messages.clear()
-    restore = qos.restore_unacked_once
-
-    def restore_the_others(*args: Any, **kwargs: Any) -> None:
-        if not state.should_terminate:  # otherwise they are interrupted, and must run again
-            running = {request.message.delivery_tag for request in list(state.active_requests)}
-            running_messages.extend(qos._delivered.pop(tag) for tag in running & qos._delivered.keys())  # noqa: SLF001
-        restore(*args, **kwargs)
-
-    qos.restore_unacked_once = restore_the_others
-
-
 def _wake_event_loop() -> None:
     loop = get_event_loop()
     if loop is not None:
         loop.call_soon(lambda: None)
-
-
-def _read_last_pop(channel: Any) -> None:
-    """Read the last pop, which has no public function; without a consumer its message goes back to the queue."""
-    if getattr(channel, "_in_poll", None):
-        with suppress(Empty):
-            channel._brpop_read()  # noqa: SLF001

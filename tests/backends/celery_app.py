@@ -11,7 +11,7 @@ from doing import do
 from keeping import keep
 from kombu import Exchange, Queue
 
-URL = os.environ["TEST_REDIS"]
+URL = os.environ.get("TEST_BROKER") or os.environ["TEST_REDIS"]
 app = Celery("ebbtide-test", broker=URL)
 app.conf.update(
     task_acks_late=os.environ.get("TEST_ACKS", "late") == "late",

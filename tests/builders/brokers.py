@@ -18,7 +18,8 @@ from tests.fakes import FakeCluster, ListJournal, ManualClock, ScriptedWaker
 QUEUE = POOL = "train"
 REPORT_LIFE = 15.0  # seconds until Redis drops a report without heartbeats
 LATEST_COUNT = 4.7  # seconds by which a quorum queue's counts were late at worst
-KNOWN_AFTER = 0.0
+SLOWEST_CACHE = 1.0  # seconds; a worker needs longer to start, so the controller sees its pod run before
+KNOWN_AFTER = 3.0
 
 
 def report(worker: str = "a", *, idle: bool = True, **more: object) -> Report:
@@ -62,13 +63,14 @@ class BrokerWorld:
         self.clock = ManualClock(NOON)
         self.cluster = FakeCluster(self.clock, is_busy=self.is_busy)
         self.cluster.add_pool(POOL)
-        self.cluster.pods_lag = seconds(self.random.choice([0, 0, 1]))
+        self.cluster.pods_lag = seconds(self.random.choice([0, 0, SLOWEST_CACHE]))
         window = self.random.choice([0, 2, 8])
         self._config = config(pool_policy(name=POOL, queues=(QUEUE,), stabilization_window=seconds(window)))
         self.lag = self.random.choice([0.0, LATEST_COUNT])  # classic, quorum
         self.now, self.waiting = 0.0, 0
         self.workers: dict[str, _Worker] = {}
         self._born = self._link = self._redis = 0
+        self._running_since: dict[PodName, float] = {}
         self._stored: dict[str, tuple[float, Report]] = {}
         self._served = False
         self._past: list[tuple[float, int, int]] = []  # (at, ready, unacknowledged)
@@ -174,7 +176,8 @@ class BrokerWorld:
                 self.cluster.start(POOL, pod)
         staffed = {worker.host for worker in self.workers.values()}
         for pod in self.cluster.pods(POOL, PodPhase.RUNNING):
-            if pod not in staffed and self.random.random() < 0.4:
+            since = self._running_since.setdefault(pod, self.now)
+            if pod not in staffed and self.now - since >= SLOWEST_CACHE and self.random.random() < 0.4:
                 self._born += 1
                 worker = _Worker(f"{pod}.{self._born}", pod)
                 self.workers[worker.name] = worker
