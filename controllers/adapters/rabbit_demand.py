@@ -10,6 +10,7 @@ pool. RabbitMQ notifies nobody of published or acknowledged messages.
 
 import base64
 import json
+import random
 import ssl
 import threading
 import time
@@ -21,12 +22,16 @@ from urllib.parse import quote, urlsplit
 
 import amqp
 from amqp.exceptions import AMQPError, ChannelError, NotFound
+from redis import Redis
 
 from controllers.adapters.broker_reports import ReportReader
 from controllers.adapters.broker_rules import Answer, BrokerRules, Count, Missing
+from controllers.adapters.redis_connection import MissingPassword
+from controllers.adapters.redis_demand import LONGEST_PAUSE, UnknownSource
 from controllers.ports import PoolName, Reading, Unknown
-from ebbtide.vocabulary.controller_config import BrokerEndpoint
+from ebbtide.vocabulary.controller_config import BrokerEndpoint, ControllerConfig
 
+KINDS = ("celery", "consumer")
 TIMEOUT = 1.0  # seconds for each answer
 POLL = 1.0  # seconds between two rounds
 MANY = 500  # queues in the virtual host: above, the broker takes 50 ms and more for the totals
@@ -220,7 +225,6 @@ class RabbitDemand:
         self._pause = POLL
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rabbit-poll", daemon=True)
-        self.rounds = 0  # for the metrics
 
     def start(self) -> None:
         self._thread.start()
@@ -231,7 +235,7 @@ class RabbitDemand:
 
     @property
     def calls(self) -> int:
-        return self.rounds + self._reports.calls
+        return self._reports.calls
 
     def read(self, pools: Sequence[PoolName]) -> Mapping[PoolName, Reading]:
         """Return the readings by the newest round, and by the reports of this instant."""
@@ -256,7 +260,6 @@ class RabbitDemand:
         link, answers = self._broker.ask(self._queues)
         before, self._round = self._round, Round(self._monotonic(), link, answers)
         self._pause = POLL_MANY if self._broker.queues_in_vhost > MANY else POLL
-        self.rounds += 1
         if before is None or (before.link, before.answers) != (link, answers):
             self._notify()
 
@@ -266,3 +269,33 @@ class RabbitDemand:
             self.poll()
             self._closing.wait(max(0.0, began + self._pause - self._monotonic()))
         self._broker.close()
+
+
+def rabbit_demands(
+    config: ControllerConfig,
+    environment: Mapping[str, str],
+    connect: Callable[[], Redis],
+    notify: Callable[[], object] = lambda: None,
+) -> Sequence[RabbitDemand]:
+    """Return a source for each broker that has pools. Raises `MissingPassword` and `UnknownSource`."""
+    demands: list[RabbitDemand] = []
+    for endpoint in config.brokers:
+        pools = {pool.name: pool for pool in config.pools if pool.broker == endpoint.name}
+        for pool in pools.values():
+            if pool.source not in KINDS:
+                raise UnknownSource(f"demand source {pool.source}: a broker holds queues of {' and '.join(KINDS)}")
+        broker = RabbitBroker(endpoint, password_of(endpoint, environment))
+        reports = ReportReader(connect(), pools, time.monotonic, lambda: random.uniform(0, LONGEST_PAUSE))
+        if pools:
+            demands.append(RabbitDemand(broker, reports, notify))
+    return demands
+
+
+def password_of(endpoint: BrokerEndpoint, environment: Mapping[str, str]) -> str:
+    """Return the password. Raises `MissingPassword`."""
+    password = environment.get(endpoint.password_env)
+    if password is None:
+        raise MissingPassword(
+            f"the password of broker {endpoint.name} is missing: set the variable {endpoint.password_env}"
+        )
+    return password

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 from redis import Redis
 from redis.connection import AbstractConnection
@@ -198,11 +198,21 @@ def _age(oldest: str | float, now: datetime) -> timedelta | None:
     return age if age > _NONE else _NONE  # the enqueuing client's clock may be ahead
 
 
+class PoolSource(Protocol):
+    """A demand source of some of the pools."""
+
+    @property
+    def queues_of(self) -> Mapping[PoolName, Sequence[str]]: ...
+    @property
+    def calls(self) -> int: ...
+    def read(self, pools: Sequence[PoolName]) -> Mapping[PoolName, Reading]: ...
+
+
 @dataclass
 class Demand:
     """Reads every pool from the source of its kind."""
 
-    sources: Sequence[RedisDemand]
+    sources: Sequence[PoolSource]
 
     def read(self, pools: Sequence[PoolName]) -> Mapping[PoolName, Reading]:
         readings: dict[PoolName, Reading] = {}
@@ -218,7 +228,7 @@ class Demand:
 def demand_sources(
     config: ControllerConfig, connect: Callable[[], Redis], *, on_time: OnTime = lambda _: None
 ) -> Demand:
-    """Return the reader of all pools, with one connection per kind and key layout. Raises `UnknownSource`."""
+    """Return the reader of all pools in Redis, with one connection per kind and key layout. Raises `UnknownSource`."""
     return Demand(
         [
             RedisDemand(
@@ -237,7 +247,8 @@ def by_backend(config: ControllerConfig) -> Sequence[tuple[Backend, Sequence[Poo
     """Return each backend with the pools that its script reads. Raises `UnknownSource`."""
     groups: dict[tuple[str, CeleryKeys | None], list[PoolPolicy]] = {}
     for pool in config.pools:
-        groups.setdefault((pool.source, pool.celery), []).append(pool)
+        if pool.broker is None:
+            groups.setdefault((pool.source, pool.celery), []).append(pool)
     return [(backend_of(kind, keys, config.node_startup), pools) for (kind, keys), pools in groups.items()]
 
 

@@ -3,16 +3,18 @@
 import os
 import sys
 import threading
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from controllers.adapters.journal import Events, LineJournal, objects_of
 from controllers.adapters.kube_cluster import KubeCluster
 from controllers.adapters.metrics import Meter, family
 from controllers.adapters.probe import probe
 from controllers.adapters.redis_connection import connect
-from controllers.adapters.redis_demand import demand_sources, prefixes_to_watch
+from controllers.adapters.redis_demand import Demand, demand_sources, prefixes_to_watch
 from controllers.adapters.wakers import TrackingListener
 from controllers.ports import Ports
 from controllers.process import ConfigFile, ElectedProcess, start
@@ -21,6 +23,9 @@ from controllers.scaler.loop import Loop
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.documents import encoded, load
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE
+
+if TYPE_CHECKING:
+    from controllers.adapters.rabbit_demand import RabbitDemand
 
 _PATIENCE = 30.0  # seconds beyond three resyncs: after this time without a reconcile the process is unhealthy
 
@@ -35,7 +40,17 @@ def read(text: str) -> ControllerConfig:
     config = load(ControllerConfig, text)
     prefixes_to_watch(config)
     connect(config.redis, os.environ).close()
+    _broker_demands(config, lambda: None)
     return config
+
+
+def _broker_demands(config: ControllerConfig, notify: Callable[[], object]) -> "Sequence[RabbitDemand]":
+    """Return the sources of pools in message brokers; they connect to nothing until they start."""
+    if not config.brokers:
+        return ()
+    from controllers.adapters.rabbit_demand import rabbit_demands  # its library takes 3 MiB of memory
+
+    return rabbit_demands(config, os.environ, partial(connect, config.redis, os.environ), notify)
 
 
 class ScalerTerm:
@@ -45,7 +60,9 @@ class ScalerTerm:
         self._config, self._clock, self._meter = config, process.clock, process.meter
         redis, notify = partial(connect, config.redis, os.environ), process.waker.notify
         self._cluster = KubeCluster(process.api, config, may_write=process.lease.held, notify=notify)
-        self.demand = demand_sources(config, redis, on_time=partial(process.clocks.compare, "Redis"))
+        in_redis = demand_sources(config, redis, on_time=partial(process.clocks.compare, "Redis"))
+        self._brokers = _broker_demands(config, notify)
+        self.demand = Demand([*in_redis.sources, *self._brokers])
         self.listener = TrackingListener(redis, prefixes_to_watch(config), notify)
         self._events = Events(process.api, objects_of(config))
         self._journal = LineJournal(sys.stdout, process.meter, self._events, lambda: self._cluster.last_error)
@@ -64,6 +81,8 @@ class ScalerTerm:
     def start(self) -> None:
         self._cluster.start()
         self.listener.start()
+        for broker in self._brokers:
+            broker.start()
         threading.Thread(target=self._probe, name="probe", daemon=True).start()
 
     def trouble(self) -> str:
@@ -85,6 +104,8 @@ class ScalerTerm:
         self._meter.report = None
         self._events.close()
         self.listener.close()
+        for broker in self._brokers:
+            broker.close()
         self._cluster.close()
 
     def _check_closing_guard(self) -> None:

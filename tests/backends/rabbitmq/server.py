@@ -1,0 +1,169 @@
+"""Debian's RabbitMQ on loopback, with a node, ports and a directory of its own."""
+
+import base64
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from socket import create_connection
+from typing import Any, cast
+from urllib.parse import quote
+
+from ebbtide.demo.embedded import HOST, EmbeddedServer, free_port
+from ebbtide.vocabulary.controller_config import BrokerEndpoint
+from tests.builders.redis import wait_until
+
+PROGRAM = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
+READER, PASSWORD = "reader", "r"
+_CONFIG = """
+listeners.tcp.1 = {host}:{amqp}
+management.tcp.ip = {host}
+management.tcp.port = {management}
+{more}
+"""
+
+
+class NoRabbit(RuntimeError):
+    """No broker could be started; the message is one line."""
+
+
+class Rabbit(EmbeddedServer):
+    """A broker from `with` to its end. It keeps its messages over `restart`."""
+
+    name, failed, start_limit = "RabbitMQ", NoRabbit, 90.0
+
+    def __init__(self, config: str = "") -> None:
+        super().__init__()
+        self._config = config
+        self.management_port = self._epmd_port = self._dist_port = 0
+        self._environment: dict[str, str] = {}
+        self._arguments: Sequence[str] = ()
+
+    def _choose_port(self) -> int:
+        if not PROGRAM.exists():
+            raise NoRabbit("no RabbitMQ found: apt-get install --no-install-recommends rabbitmq-server")
+        self.management_port, self._epmd_port, self._dist_port = free_port(), free_port(), free_port()
+        return free_port()
+
+    def _command(self, directory: Path) -> Sequence[str]:
+        text = _CONFIG.format(host=HOST, amqp=self.port, management=self.management_port, more=self._config)
+        (directory / "rabbitmq.conf").write_text(text)
+        (directory / "enabled_plugins").write_text("[rabbitmq_management].")
+        self._environment = {
+            "HOME": str(directory),  # for the cookie
+            "RABBITMQ_NODENAME": f"rabbit-{self.port}@localhost",
+            "RABBITMQ_MNESIA_BASE": str(directory / "mnesia"),
+            "RABBITMQ_LOG_BASE": str(directory / "logs"),
+            "RABBITMQ_CONFIG_FILE": str(directory / "rabbitmq.conf"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(directory / "enabled_plugins"),
+            "RABBITMQ_PID_FILE": str(directory / "pid"),
+            "RABBITMQ_CONF_ENV_FILE": os.devnull,
+            "RABBITMQ_DIST_PORT": str(self._dist_port),
+            "ERL_EPMD_PORT": str(self._epmd_port),
+            "ERL_EPMD_ADDRESS": HOST,
+            # One scheduler that does not spin: tests share few cores.
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+S 1:1 +sbwt none -kernel inet_dist_use_interface {127,0,0,1}",
+        }
+        pairs = [f"{name}={value}" for name, value in self._environment.items()]
+        self._arguments = ("env", *pairs, str(PROGRAM))
+        return self._arguments
+
+    def _answers(self) -> bool:
+        with suppress(OSError, HTTPException, AssertionError):
+            self.call("GET", "/api/healthchecks/node")
+            create_connection((HOST, self.port), 1).close()  # AMQP comes after the management API
+            return True
+        return False
+
+    @property
+    def url(self) -> str:
+        return f"amqp://guest:guest@{HOST}:{self.port}//"
+
+    def endpoint(self, user: str = READER, vhost: str = "/") -> BrokerEndpoint:
+        return BrokerEndpoint(
+            name="jobs",
+            host=HOST,
+            port=self.port,
+            vhost=vhost,
+            tls=False,
+            management=f"http://{HOST}:{self.management_port}",
+            username=user,
+            password_env="RABBIT",
+        )
+
+    def stop(self) -> None:
+        self.end_broker()
+        if self._environment:
+            wait_until(self._end_port_mapper, "the port mapper to end")
+        directory = self._directory
+        super().stop()
+        if directory is not None:
+            shutil.rmtree(directory, ignore_errors=True)
+
+    def _end_port_mapper(self) -> bool:
+        """End `epmd`, which the broker starts as a daemon; it refuses while it still knows a node."""
+        environment = {**os.environ, **self._environment}
+        ended = subprocess.run(["epmd", "-kill"], env=environment, capture_output=True, text=True, check=False)
+        return "Killed" in ended.stdout or "Cannot connect" in ended.stdout + ended.stderr
+
+    def end_broker(self) -> None:
+        """Kill the node, as happens to a pod whose node is lost."""
+        self.signal(signal.SIGKILL)
+        if self._process is not None:
+            self._process.wait()
+
+    def restart(self) -> None:
+        """Kill and start it again, with its messages."""
+        self.end_broker()
+        assert self._directory is not None
+        with (self._directory / "log").open("ab") as log:
+            self._process = subprocess.Popen(self._arguments, stdout=log, stderr=log, start_new_session=True)
+        self._wait_until_it_answers(self._process)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the node's process group; SIGSTOP freezes the broker."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+
+    def call(self, method: str, path: str, **content: Any) -> Any:
+        """Call the management API as its administrator, and return the JSON of the answer."""
+        connection = HTTPConnection(HOST, self.management_port, timeout=5)
+        try:
+            login = base64.b64encode(b"guest:guest").decode()
+            headers = {"Authorization": f"Basic {login}", "Content-Type": "application/json"}
+            connection.request(method, path, json.dumps(content) if content else None, headers)
+            response = connection.getresponse()
+            body = response.read()
+            assert response.status < 300, (response.status, body)
+            return json.loads(body) if body else None
+        finally:
+            connection.close()
+
+    def add_reader(self, tags: str = "management") -> None:
+        """A user that may look and do nothing else."""
+        self.call("PUT", f"/api/users/{READER}", password=PASSWORD, tags=tags)
+        self.call("PUT", f"/api/permissions/%2F/{READER}", configure="", write="", read="")
+
+    def declare(self, queue: str, *, quorum: bool = False, **arguments: object) -> None:
+        kind = {"x-queue-type": "quorum"} if quorum else {}
+        self.call("PUT", f"/api/queues/%2F/{quote(queue)}", durable=True, arguments={**kind, **arguments})
+
+    def delete(self, queue: str) -> None:
+        self.call("DELETE", f"/api/queues/%2F/{quote(queue)}")
+
+    def publish(self, queue: str, messages: int = 1) -> None:
+        for _ in range(messages):
+            content = {"properties": {"delivery_mode": 2}, "routing_key": queue, "payload": "x", "payload_encoding": "string"}
+            self.call("POST", "/api/exchanges/%2F/amq.default/publish", **content)
+
+    def queues(self) -> list[str]:
+        return [queue["name"] for queue in self.call("GET", "/api/queues/%2F?disable_stats=true")]
+
+    def consumers(self) -> list[Any]:
+        return cast("list[Any]", self.call("GET", "/api/consumers"))
