@@ -105,7 +105,7 @@ def _report(worker: str, queues: frozenset[str], row: Sequence[str | None]) -> R
         queues=queues,
         idle=state == "idle",
         stopping=state == "stopping",
-        active=_number(active),
+        active=int(state == "busy") if active is None else _number(active),
         held=_number(held),
         received=_number(received),
         beat=beat or "",

@@ -226,7 +226,7 @@ class BrokerRules:
 
     def _known(self, at: float, answers: Mapping[str, Answer], reports: Reports, idle: frozenset[PodName]) -> Known:
         workers, counts = reports.workers, [answer for answer in answers.values() if isinstance(answer, Count)]
-        active = sum([max(report.active, int(not report.idle)) for report in workers])
+        active = sum([report.active for report in workers])
         held = sum([report.held for report in workers])
         later = sum([max(0, report.held - report.active) for report in workers])
         unacked = sum([count.unacked for count in counts])

@@ -118,9 +118,10 @@ class RabbitBroker:
             heartbeat=HEARTBEAT,
             client_properties={"connection_name": "ebbtide-controller"},
         )
+        self._amqp = connection  # so that it is closed if the rest fails
         connection.connect()
         connection.transport.sock.settimeout(TIMEOUT)
-        self._amqp, self._channel = connection, connection.channel()
+        self._channel = connection.channel()
         self._connections += 1
 
     def _totals(self) -> Mapping[str, Totals] | Unknown:
@@ -231,7 +232,9 @@ class RabbitDemand:
 
     def close(self) -> None:
         self._closing.set()
-        self._thread.join(timeout=3 * TIMEOUT)
+        if self._thread.is_alive():
+            self._thread.join(timeout=3 * TIMEOUT)
+        self._broker.close()
 
     @property
     def calls(self) -> int:
@@ -268,7 +271,6 @@ class RabbitDemand:
             began = self._monotonic()
             self.poll()
             self._closing.wait(max(0.0, began + self._pause - self._monotonic()))
-        self._broker.close()
 
 
 def rabbit_demands(

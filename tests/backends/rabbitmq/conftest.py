@@ -2,7 +2,9 @@
 
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from redis import Redis
@@ -42,6 +44,10 @@ class RabbitScene(Scene):
         self._config = config(pool, brokers=(rabbit.endpoint(),), redis=endpoint(server))
         self.demand = self.new_demand()
 
+    def close(self) -> None:
+        self.demand.close()
+        super().close()
+
     def new_demand(self) -> RabbitDemand:
         """Return a reader without a memory, as after a restart of the controller."""
         return rabbit_demands(self._config, {"RABBIT": PASSWORD}, lambda: connect(endpoint(self.server), {}))[0]
@@ -60,7 +66,7 @@ class RabbitScene(Scene):
         wait_until(lambda: len(self.consumers()) > before, "a worker to consume")
         return process
 
-    def consumers(self) -> list[str]:
+    def consumers(self) -> list[Any]:
         return [consumer for consumer in self.rabbit.consumers() if consumer["queue"]["name"] == QUEUE]
 
     def somebody_pops(self) -> bool:
@@ -71,14 +77,8 @@ class RabbitScene(Scene):
         readings: list[Reading] = []
         for _ in range(int(seconds)):
             readings.append(self.read_any())
-            _pause()
+            time.sleep(1.0)
         return readings
-
-
-def _pause() -> None:
-    import time
-
-    time.sleep(1.0)
 
 
 @pytest.fixture

@@ -111,15 +111,14 @@ class Rabbit(EmbeddedServer):
         ended = subprocess.run(["epmd", "-kill"], env=environment, capture_output=True, text=True, check=False)
         return "Killed" in ended.stdout or "Cannot connect" in ended.stdout + ended.stderr
 
-    def end_broker(self) -> None:
-        """Kill the node, as happens to a pod whose node is lost."""
-        self.signal(signal.SIGKILL)
+    def end_broker(self, how: signal.Signals = signal.SIGKILL) -> None:
+        self.signal(how)
         if self._process is not None:
             self._process.wait()
 
     def restart(self) -> None:
-        """Kill and start it again, with its messages."""
-        self.end_broker()
+        """End the node orderly and start it again, with its messages: a killed one may lose the newest of them."""
+        self.end_broker(signal.SIGTERM)
         assert self._directory is not None
         with (self._directory / "log").open("ab") as log:
             self._process = subprocess.Popen(self._arguments, stdout=log, stderr=log, start_new_session=True)
@@ -159,7 +158,12 @@ class Rabbit(EmbeddedServer):
 
     def publish(self, queue: str, messages: int = 1) -> None:
         for _ in range(messages):
-            content = {"properties": {"delivery_mode": 2}, "routing_key": queue, "payload": "x", "payload_encoding": "string"}
+            content = {
+                "properties": {"delivery_mode": 2},
+                "routing_key": queue,
+                "payload": "x",
+                "payload_encoding": "string",
+            }
             self.call("POST", "/api/exchanges/%2F/amq.default/publish", **content)
 
     def queues(self) -> list[str]:

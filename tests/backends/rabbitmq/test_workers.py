@@ -1,0 +1,114 @@
+"""Celery's real workers on a real RabbitMQ, read as the controller reads them."""
+
+import json
+import signal
+
+import pytest
+
+from controllers.ports import Known, Untrusted
+from tests.backends.frameworks import QUEUE
+from tests.backends.rabbitmq.conftest import POD, RabbitScene
+from tests.builders.redis import wait_until
+
+pytestmark = pytest.mark.backends
+
+
+@pytest.fixture(params=["classic", "quorum"])
+def quorum(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """The kind of the application's queues."""
+    monkeypatch.setenv("TEST_CONF", json.dumps({"task_default_queue_type": request.param}))
+    return request.param == "quorum"
+
+
+def idle(scene: RabbitScene) -> bool:
+    seen = scene.read_any()
+    return isinstance(seen, Known) and POD in seen.idle
+
+
+def counts(scene: RabbitScene) -> tuple[int, int, int]:
+    seen = scene.read()
+    return seen.waiting, seen.in_transit, seen.running
+
+
+def test_a_task_waits_then_runs_then_its_pod_is_idle(scene: RabbitScene, quorum: bool) -> None:
+    scene.rabbit.declare(QUEUE, quorum=quorum)
+    scene.enqueue(("a", 12))
+    assert counts(scene) == (1, 0, 0)
+
+    scene.start()
+    wait_until(lambda: scene.begun("a"), "the task to begin")
+    running = scene.watch(8)
+
+    assert all(isinstance(seen, Known) and seen.in_flight >= 1 and not seen.idle for seen in running), running
+    wait_until(lambda: idle(scene), "the pod to be idle")
+    assert counts(scene) == (0, 0, 0)
+
+
+def test_delayed_tasks_keep_their_worker_and_add_none(scene: RabbitScene) -> None:
+    scene.worker()
+    scene.enqueue(*[(str(number), 0) for number in range(5)], countdown=300)
+
+    wait_until(lambda: sum(counts(scene)) == 0, "the tasks to be held, and need no further worker")
+
+    assert all(isinstance(seen, Known) and not seen.idle for seen in scene.watch(13))
+
+
+def test_a_stopping_worker_ends_its_task_and_takes_no_other(scene: RabbitScene) -> None:
+    worker = scene.worker()
+    scene.enqueue(("a", 3), ("b", 0))
+    wait_until(lambda: scene.begun("a"), "the first to begin")
+
+    worker.send_signal(signal.SIGTERM)
+    worker.wait(60)
+
+    assert scene.ended("a")
+    assert not scene.begun("b")
+    wait_until(lambda: scene.read().waiting == 1, "the other to wait")
+
+
+def test_the_task_of_a_killed_worker_waits_again_and_the_pod_is_not_idle(scene: RabbitScene) -> None:
+    worker = scene.worker()
+    scene.enqueue(("a", 60))
+    wait_until(lambda: scene.begun("a"), "the task to begin")
+
+    worker.send_signal(signal.SIGKILL)
+
+    wait_until(lambda: scene.read().waiting == 1, "the message to be ready again")
+    assert not any(isinstance(seen, Known) and seen.idle for seen in scene.watch(5))
+
+
+def test_while_a_task_outlives_a_restart_of_the_broker_no_reading_frees_its_pod(scene: RabbitScene) -> None:
+    scene.worker()
+    scene.enqueue(("a", 40))
+    wait_until(lambda: scene.begun("a"), "the task to begin")
+    wait_until(lambda: scene.read().running == 1, "the report")
+
+    scene.rabbit.restart()
+    after = scene.watch(12)
+
+    assert not scene.ended("a")
+    assert any(isinstance(seen, Untrusted) for seen in after)
+    assert not any(seen.idle for seen in after if isinstance(seen, Known)), after
+
+
+def test_a_worker_without_an_address_for_reports_runs_its_tasks(scene: RabbitScene) -> None:
+    scene.worker(EBBTIDE_REDIS_URL="")
+    scene.enqueue(("a", 0))
+
+    wait_until(lambda: scene.ended("a"), "the task")
+    assert scene.client.keys("ebbtide:*") == []
+
+
+def test_the_timeout_is_an_argument_of_the_consumer_and_not_of_the_queue(scene: RabbitScene, quorum: bool) -> None:
+    scene.rabbit.declare(QUEUE, quorum=quorum)  # a queue with another argument could not be declared again
+    scene.worker(EBBTIDE_CONSUMER_TIMEOUT="46800")
+
+    arguments = [consumer["arguments"] for consumer in scene.consumers()]
+
+    assert arguments == [{"x-consumer-timeout": 46_800_000}]
+
+
+def test_settings_that_stop_work_are_a_condition(scene: RabbitScene) -> None:
+    scene.worker(TEST_CONF=json.dumps({"worker_prefetch_multiplier": 4, "worker_disable_prefetch": True}))
+
+    wait_until(lambda: "worker_prefetch_multiplier is 4" in scene.read().warning, "the report")
