@@ -11,6 +11,7 @@ from pydantic import Field
 
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.settings.sections.adopted import AdoptedSettings
+from ebbtide.settings.sections.brokers import BrokerSettings
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from ebbtide.settings.sections.checked import Settings
 from ebbtide.settings.sections.cluster import ClusterSettings
@@ -50,6 +51,11 @@ class StackSettings(Settings):
     images: ImageSettings = ImageSettings()
     egress: EgressSettings = EgressSettings()
     redis: RedisSettings = RedisSettings()
+    brokers: dict[ShortName, BrokerSettings] = Field(
+        default={},
+        description="existing message brokers with queues of pools, by name",
+        examples=['{ jobs: { kind: rabbitmq, url: "amqps://mq.example.com:5671/prod", … } }'],
+    )
     secrets: dict[Name, SecretKeys] = Field(
         default={},
         description="Secrets of the stack by name, each with its keys and an encrypted value for each of them; set "

@@ -117,7 +117,7 @@ class BrokerEndpoint:
     vhost: str
     tls: bool  # chain and host name are verified, as are those of `management`
     management: str  # http:// or https://, a host and a port
-    username: str
+    username: str = field(metadata={SETTING: "controller.user"})
     password_env: str
 
 

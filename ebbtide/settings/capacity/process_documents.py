@@ -16,6 +16,7 @@ from ebbtide.settings.capacity.pods import idle_prometheus
 from ebbtide.settings.declared import declared_pods
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.adopted import adopted_budget, deployment_of, label_selector
+from ebbtide.settings.sections.brokers import BrokerSettings
 from ebbtide.settings.sections.checkpoints import Interruptible
 from ebbtide.settings.sections.monitoring import PROMETHEUS_PORT
 from ebbtide.settings.sections.pods.kubernetes import own_namespace, started_by
@@ -25,7 +26,14 @@ from ebbtide.settings.sections.serving.scale import EventSettings
 from ebbtide.settings.sections.serving.services import VariantSettings, pod_name
 from ebbtide.settings.sections.workers import PoolSettings
 from ebbtide.settings.sections.workloads import WorkloadKind
-from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, Floor, PoolPolicy, RedisEndpoint
+from ebbtide.vocabulary.controller_config import (
+    BrokerEndpoint,
+    BudgetPolicy,
+    ControllerConfig,
+    Floor,
+    PoolPolicy,
+    RedisEndpoint,
+)
 from ebbtide.vocabulary.documents import from_settings
 from ebbtide.vocabulary.exporter import AdoptedRule, ExporterConfig, GroupMax, LabelValues, Price
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE, WORKLOADS, Category
@@ -59,6 +67,7 @@ def controller_config(
         hours=settings.business_hours.hours(years),
         resync=RESYNC,
         redis=redis,
+        brokers=[_broker(name, broker) for name, broker in sorted(settings.brokers.items())],
         pools=sorted(_pools(settings), key=lambda pool: pool.name),
         budgets=_opened_budgets(settings),
         never_opened=(
@@ -67,6 +76,21 @@ def controller_config(
             *_adopted_budgets(settings, Category.FIXED),
         ),
     )
+
+
+def _broker(name: str, broker: BrokerSettings) -> BrokerEndpoint:
+    return from_settings(
+        BrokerEndpoint,
+        broker,
+        name=name,
+        management=broker.management_url,
+        password_env=broker_password_env(name),
+    )
+
+
+def broker_password_env(name: str) -> str:
+    """Return the controller's variable with the password of the broker."""
+    return f"BROKER_{name.upper().replace('-', '_')}_PASSWORD"
 
 
 def _opened_budgets(settings: StackSettings) -> tuple[BudgetPolicy, ...]:

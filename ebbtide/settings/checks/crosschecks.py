@@ -13,6 +13,7 @@ from ebbtide.settings.capacity.placement import home_kind
 from ebbtide.settings.checks import (
     accounts,
     adopted,
+    brokers,
     checkpoints,
     entrances,
     fallbacks,
@@ -349,6 +350,7 @@ RULES: tuple[CheckRule, ...] = (
     CheckRule((WORKERS, ADOPTED), _one_pool_serves_a_queue),
     CheckRule((WORKERS, GROUPS), _no_long_jobs_on_spot),
     CheckRule((JOBS, CRON_JOBS, GROUPS), _no_long_runs_on_spot),
+    *brokers.RULES,
     *checkpoints.RULES,
     *fallbacks.RULES,
     *adopted.RULES,

@@ -17,6 +17,7 @@ IMAGES = OURS + "images"
 EGRESS = OURS + "egress"
 REDIS = OURS + "redis"
 REDIS_PASSWORD = OURS + "redisPassword"
+BROKERS = OURS + "brokers"
 SECRETS = OURS + "secrets"
 DIGEST_KEY = OURS + "digestKey"
 CONTROLLER = OURS + "controller"
@@ -73,6 +74,7 @@ SECTIONS = (
     Section(EGRESS, "egress"),
     Section(REDIS, "redis"),
     Section(REDIS_PASSWORD),
+    Section(BROKERS, "brokers"),
     Section(SECRETS, "secrets"),
     Section(DIGEST_KEY),
     Section(CONTROLLER, "controller"),

@@ -1,7 +1,7 @@
 """The section of worker pools: pods that run while there are jobs."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, TypeAlias
@@ -11,6 +11,7 @@ from pydantic.alias_generators import to_camel
 
 from ebbtide.settings.file.not_here import page_section
 from ebbtide.settings.file.problems import wanted
+from ebbtide.settings.sections.brokers import OWN_QUEUES
 from ebbtide.settings.sections.business_hours import within_a_day
 from ebbtide.settings.sections.checked import MIN_WITHIN_MAX, Check, Settings, each_once
 from ebbtide.settings.sections.checkpoints import CHECKPOINTS_ENV, CHECKPOINTS_PATH, CheckpointSettings
@@ -39,6 +40,11 @@ class SourceKind(StrEnum):
     RQ = "rq"
     CELERY = "celery"
     LIST = "list"
+    CONSUMER = "consumer"
+
+
+BROKER_KINDS = (SourceKind.CELERY, SourceKind.CONSUMER)
+"""Kinds whose queues a broker can hold."""
 
 
 class Acks(StrEnum):
@@ -79,16 +85,50 @@ Priority: TypeAlias = Annotated[int, Strict(), Field(ge=0, le=255)]
 _CELERY = CeleryKeys()
 _CELERY_FIELDS = ("key_prefix", "priorities", "separator", "unacked_key", "unacked_index_key")
 
+_CELERY_DEFAULTS = (_CELERY.prefix, _CELERY.priorities, _CELERY.separator, _CELERY.unacked, _CELERY.unacked_index)
+
 CELERY_KEYS = tuple(to_camel(name) for name in _CELERY_FIELDS)
 """Keys of a source that have an effect with kind celery only."""
 
 
 def _keys_suit_kind(kind: SourceKind, *keys: object) -> None:
-    defaults = (_CELERY.prefix, _CELERY.priorities, _CELERY.separator, _CELERY.unacked, _CELERY.unacked_index)
-    for name, key, default in zip(_CELERY_FIELDS, keys, defaults, strict=True):
+    for name, key, default in zip(_CELERY_FIELDS, keys, _CELERY_DEFAULTS, strict=True):
         if kind is not SourceKind.CELERY and key != default:
             at = to_camel(name)
             raise wanted("source.other-kind", f"{at} with kind celery only", example="kind: celery", at=at)
+
+
+def _broker_suits_kind(kind: SourceKind, broker: str | None) -> None:
+    if broker is not None and kind not in BROKER_KINDS:
+        expected = "no broker with this kind, whose queues are in Redis"
+        raise wanted("source.broker-kind", expected, example="kind: celery", at="broker")
+    if broker is None and kind is SourceKind.CONSUMER:
+        raise wanted(
+            "source.no-broker",
+            "the broker of a consumer's queues",
+            found="none",
+            example="broker: jobs",
+            hint="for a list in Redis write kind: list",
+            at="broker",
+        )
+
+
+def _no_keys_beside_a_broker(broker: str | None, *keys: object) -> None:
+    for name, key, default in zip(_CELERY_FIELDS, keys, _CELERY_DEFAULTS, strict=True):
+        if broker is not None and key != default:
+            at = to_camel(name)
+            raise wanted("source.key-beside-broker", f"no {at} with a broker: it names a key of Redis", at=at)
+
+
+def _queues_of_jobs(broker: str | None, queues: Sequence[str]) -> None:
+    for index, queue in enumerate(queues):
+        if broker is not None and OWN_QUEUES.fullmatch(queue):
+            raise wanted(
+                "source.own-queue",
+                "a queue of jobs: Celery or RabbitMQ create this one for replies, remote control, events or delays",
+                example="etl",
+                at=("queues", index),
+            )
 
 
 class Source(Settings):
@@ -106,11 +146,15 @@ class Source(Settings):
             hint=_EARLY,
         ),
         Check(("kind", *_CELERY_FIELDS), _keys_suit_kind),
+        Check(("kind", "broker"), _broker_suits_kind),
+        Check(("broker", *_CELERY_FIELDS), _no_keys_beside_a_broker),
+        Check(("broker", "queues"), _queues_of_jobs),
     )
 
-    kind: Annotated[SourceKind, *choice("rq", "celery", "list", planned=_SOURCES_REFUSED)] = Field(
+    kind: Annotated[SourceKind, *choice("rq", "celery", "list", "consumer", planned=_SOURCES_REFUSED)] = Field(
         default=SourceKind.RQ,
-        description="the job framework; list: a Redis list and a processing list for running jobs",
+        description="the job framework; list: a Redis list and a processing list for running jobs; consumer: a plain "
+        "consumer of a broker",
         examples=["rq"],
     )
     queues: Annotated[tuple[Queue, ...], Field(min_length=1), each_once("queue", "[train]")] = Field(
@@ -121,6 +165,12 @@ class Source(Settings):
         default=None,
         description="acknowledgement of celery tasks: late, since running tasks are invisible otherwise",
         examples=["late"],
+    )
+    broker: ShortName | None = Field(
+        default=None,
+        description="for celery and consumer: the broker in ebbtide:brokers that holds the queues; default: the "
+        "stack's Redis",
+        examples=["jobs"],
     )
     key_prefix: KeyPrefix = Field(
         default=_CELERY.prefix,
@@ -186,6 +236,9 @@ def _morning_within_max(morning: Morning | None, most: int) -> None:
 REDIS_ENV = {SourceKind.RQ: "RQ_REDIS_URL", SourceKind.CELERY: "CELERY_BROKER_URL", SourceKind.LIST: "REDIS_URL"}
 """Variable in which each framework expects the URL of its Redis."""
 
+REPORTS_ENV, CONSUMER_TIMEOUT_ENV = "EBBTIDE_REDIS_URL", "EBBTIDE_CONSUMER_TIMEOUT"
+"""Variables of workers on a broker: the Redis for their reports, and the seconds of `consumerTimeout`."""
+
 _OURS = (
     "REDIS_HOST",
     "REDIS_PORT",
@@ -199,7 +252,8 @@ _OURS = (
 
 
 def _env_beside_ours(source: Source, env: Mapping[str, EnvVariable]) -> None:
-    for name in (*_OURS, REDIS_ENV[source.kind]):
+    ours = (REPORTS_ENV, CONSUMER_TIMEOUT_ENV) if source.broker is not None else (REDIS_ENV.get(source.kind, ""),)
+    for name in (*_OURS, *ours):
         if name in env:
             expected = "another name: Ebbtide sets this variable for queues, checkpoints or Ray"
             raise wanted("env.ours", expected, example="JOB_REDIS_URL", at=("env", name))
@@ -246,6 +300,16 @@ def _claim_has_its_path(checkpoints: CheckpointSettings | None, volumes: Mapping
         if f"{CHECKPOINTS_PATH}/".startswith(f"{volume.at}/") or volume.at.startswith(f"{CHECKPOINTS_PATH}/"):
             expected = f"a path outside {CHECKPOINTS_PATH}, where the claim of the checkpoints is mounted"
             raise wanted("volume.path-twice", expected, found=volume.at, example=f"/{name}", at=("volumes", name, "at"))
+
+
+def _no_checkpoints_with_a_broker(source: Source, checkpoints: CheckpointSettings | None) -> None:
+    if source.broker is not None and checkpoints is not None:
+        raise wanted(
+            "checkpoints.broker",
+            "no checkpoints with a broker: a paused task returns to its queue by Redis' means",
+            found="checkpoints",
+            at="checkpoints",
+        )
 
 
 def _a_fallback_needs_saves(fallback: str, checkpoints: CheckpointSettings | None) -> None:
@@ -331,6 +395,7 @@ class WorkerSettings(PoolSettings, ScrapedPodSettings, GroupPodSettings):
         Check(("volumes",), no_claims),
         *PoolSettings.checks,
         Check(("checkpoints", "safe_stop"), _checkpoints_can_pause),
+        Check(("source", "checkpoints"), _no_checkpoints_with_a_broker),
         Check(("checkpoints", "longest_job"), _saved_before_the_job_would_end),
         Check(("checkpoints", "volumes"), _claim_has_its_path),
         Check(("fallback", "checkpoints"), _a_fallback_needs_saves),
