@@ -13,8 +13,8 @@ from pydantic import AfterValidator, Field
 
 from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Settings
-from ebbtide.settings.sections.grammar import choice
-from ebbtide.settings.sections.redis import RedisUser
+from ebbtide.settings.sections.grammar import choice, text
+from ebbtide.settings.sections.pods.env import ObjectName
 from ebbtide.settings.sections.types import PositiveDuration
 from ebbtide.text.addresses import leads_to_itself
 
@@ -67,6 +67,18 @@ def _check_management(url: str) -> str:
     return url
 
 
+class BrokerUser(Settings):
+    """A user of a broker and its password."""
+
+    user: Annotated[
+        str,
+        *text(r"[A-Za-z0-9_.@-]{1,100}", "broker-user.form", "a user name of letters, digits and _ . @ -", "reader"),
+    ] = Field(description="user name in RabbitMQ", examples=["reader"])
+    secret: ObjectName = Field(
+        description="a Secret of the namespace ebbtide, with the password under password", examples=["rabbit-reader"]
+    )
+
+
 class BrokerSettings(Settings):
     """A message broker that exists: queues of pools of kind celery or consumer."""
 
@@ -84,7 +96,7 @@ class BrokerSettings(Settings):
         description="address of the management API, which counts messages that workers hold",
         examples=[_MANAGEMENT_EXAMPLE],
     )
-    controller: RedisUser = Field(
+    controller: BrokerUser = Field(
         description="user of the controller, with the tag management and empty permissions on the virtual host",
         examples=["{ user: reader, secret: rabbit-reader }"],
     )

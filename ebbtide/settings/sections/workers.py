@@ -117,7 +117,9 @@ def _no_keys_beside_a_broker(broker: str | None, *keys: object) -> None:
     for name, key, default in zip(_CELERY_FIELDS, keys, _CELERY_DEFAULTS, strict=True):
         if broker is not None and key != default:
             at = to_camel(name)
-            raise wanted("source.key-beside-broker", f"no {at} with a broker: it names a key of Redis", at=at)
+            raise wanted(
+                "source.key-beside-broker", f"no {at} with a broker: it names a key of Redis", example=f"no {at}", at=at
+            )
 
 
 def _queues_of_jobs(broker: str | None, queues: Sequence[str]) -> None:
@@ -308,6 +310,7 @@ def _no_checkpoints_with_a_broker(source: Source, checkpoints: CheckpointSetting
             "checkpoints.broker",
             "no checkpoints with a broker: a paused task returns to its queue by Redis' means",
             found="checkpoints",
+            example="no checkpoints",
             at="checkpoints",
         )
 
