@@ -113,7 +113,8 @@ class BrokerWorld:
             idle = {worker.host for worker in shown.workers if worker.idle}
             self.seen_idle = idle - {worker.host for worker in shown.workers if not worker.idle}
         link = "" if self._lie == "down" else f"rabbit {self._link}"
-        return {POOL: self._rules.look(self.now, link, {QUEUE: self._answer()}, shown)}
+        reading = self._rules.look(self.now, link, {QUEUE: self._answer()}, shown)
+        return dict.fromkeys(pools, reading)
 
     def _shown_reports(self) -> Reports | Unknown:
         if self.now < self._redis_down_until:
