@@ -23,6 +23,7 @@ def scaler(site: Site, redis: Redis, options: pulumi.ResourceOptions) -> Control
         replicas=settings.controller.replicas,
         redis_authority=redis.authority,
         redis_secret=settings.redis.controller.secret if settings.redis.controller else SECRET,
+        broker_secrets={name: broker.controller.secret for name, broker in settings.brokers.items()},
     )
     return Controller("controller", args, options)
 

@@ -137,6 +137,8 @@ def _network_policies(
         stack=site.stack,
         redis_port=redis.port,
         redis_inside=settings.redis.kind is RedisKind.IN_CLUSTER,
+        broker_ports=sorted({broker.port for broker in settings.brokers.values()}),
+        management_ports=sorted({broker.management_port for broker in settings.brokers.values()}),
         allow=settings.egress.allow,
         proxies=[address for address in (egress.http_proxy, egress.https_proxy) if address is not None],
         starters={name: own.namespace.metadata.name for name, own in starters.items()},

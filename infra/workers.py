@@ -24,6 +24,7 @@ def pools(site: Site, redis: Redis, options: pulumi.ResourceOptions) -> list[pul
                 settings=pool,
                 redis=redis.endpoint,
                 redis_authority=redis.authority,
+                broker=settings.brokers[pool.source.broker] if pool.source.broker else None,
                 drives=None if pool.ray is None else DrivenCluster(name=pool.ray, settings=settings.ray[pool.ray]),
                 stopped_together=settings.stopped_together(pool),
                 nodes=site.nodes_of(pool),

@@ -9,7 +9,7 @@ cluster whose network plugin does not enforce them; EKS enforces them.
 | workers | the pods of both namespaces | the same |
 | workloads that start pods | as workloads | as workloads, and the API server |
 | pods that they start | as workloads | as workloads |
-| controller | every pod, on its port for metrics | DNS, Redis, the API server |
+| controller | every pod, on its port for metrics | DNS, Redis, brokers, the API server |
 | workload controller | as the controller | DNS, the API server, Ray's heads, Prometheus and hubs |
 | Ray clusters | their own pods and the workers that drive them; the controller, on the dashboard's port | the same |
 | workers that drive Ray | as workers, and Ray's pods | the same |
@@ -37,7 +37,7 @@ metadata's; tokens decide about access. If the stack file names a Redis or a pro
 address in the same way, since a policy cannot contain host names.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING
@@ -91,6 +91,10 @@ class NetworkPoliciesArgs:
     stack: StackContext
     redis_port: int
     redis_inside: bool
+    broker_ports: Sequence[int] = ()
+    """Ports of message brokers, which may be pods or outside the cluster."""
+    management_ports: Sequence[int] = ()
+    """Ports of the brokers' management APIs, which only the controller calls."""
     allow: Sequence[str] = ()  # `egress.allow`; empty: everything
     proxies: Sequence[str] = ()  # URLs
     starters: Mapping[str, pulumi.Input[str]] = field(default_factory=dict[str, pulumi.Input[str]])
@@ -134,9 +138,8 @@ class NetworkPolicies(pulumi.ComponentResource):
         self._policy(f"{name}-workers", "ebbtide-workers", workers, _Rules(pods={}, ingress=[both], egress=outside))
         scrapers = [_scraper(args)]
         scraped_process: NetworkPolicyIngressRuleArgsDict = {"from_": scrapers, "ports": _tcp(CONTROLLER_PORT)}
-        controller = _Rules(
-            pods=_named(CONTROLLER), ingress=[scraped_process], egress=[_DNS, _API_SERVER, _redis(args)]
-        )
+        calls = [_DNS, _API_SERVER, _redis(args), *_anywhere({*args.broker_ports, *args.management_ports})]
+        controller = _Rules(pods=_named(CONTROLLER), ingress=[scraped_process], egress=calls)
         self._policy(f"{name}-controller", CONTROLLER, system, controller)
         if args.exporter:
             looks_at = [_DNS, _API_SERVER, *([_redis(args)] if args.redis_tls else [])]
@@ -247,11 +250,14 @@ class _Rules:
 
 
 def _customer_egress(args: NetworkPoliciesArgs) -> "list[NetworkPolicyEgressRuleArgsDict]":
-    """Return the egress of customers' pods. Despite `allow` they may call the cluster, DNS, Pod Identity and Redis."""
+    """Return the egress of customers' pods. Despite `allow` they may call the cluster, DNS, Pod Identity, Redis and
+    brokers.
+    """
     reach: NetworkPolicyEgressRuleArgsDict = {"to": [_EVERY_POD, *_blocks(args.allow or _ANYWHERE)]}
     if not args.allow:
         return [reach]
-    return [reach, _DNS, _IDENTITY, _redis(args), *(_proxy(address) for address in args.proxies)]
+    brokers = _anywhere({*args.broker_ports})
+    return [reach, _DNS, _IDENTITY, _redis(args), *brokers, *(_proxy(address) for address in args.proxies)]
 
 
 def _scraper(args: NetworkPoliciesArgs) -> "NetworkPolicyPeerArgsDict":
@@ -261,14 +267,17 @@ def _scraper(args: NetworkPoliciesArgs) -> "NetworkPolicyPeerArgsDict":
 
 
 def _outside(args: NetworkPoliciesArgs, ports: Sequence[int]) -> "list[NetworkPolicyEgressRuleArgsDict]":
-    """Allow these ports on every address (a receiver may be a pod), and calls of Pod Identity and the proxies.
+    """Allow these ports on every address (a receiver may be a pod), and calls of Pod Identity and the proxies."""
+    reach = _anywhere({*ports})
+    return [*reach, _IDENTITY, *(_proxy(address) for address in args.proxies)] if reach else []
+
+
+def _anywhere(ports: Set[int]) -> "list[NetworkPolicyEgressRuleArgsDict]":
+    """Allow these ports on every address, in the cluster too.
 
     Without ports, return no rule: a rule without ports would open all of them.
     """
-    if not ports:
-        return []
-    reach: NetworkPolicyEgressRuleArgsDict = {"to": [_EVERY_POD, *_blocks(_ANYWHERE)], "ports": _tcp(*ports)}
-    return [reach, _IDENTITY, *(_proxy(address) for address in args.proxies)]
+    return [{"to": [_EVERY_POD, *_blocks(_ANYWHERE)], "ports": _tcp(*sorted(ports))}] if ports else []
 
 
 def _redis(args: NetworkPoliciesArgs) -> "NetworkPolicyEgressRuleArgsDict":

@@ -5,7 +5,8 @@ no checksum of the config: a restart would close open budgets, and restart every
 """
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import pulumi
 
@@ -34,6 +35,8 @@ class ControllerArgs:
     replicas: int = 1
     redis_authority: RedisAuthority = PUBLIC
     redis_secret: str = SECRET  # contains the password of the config's user
+    broker_secrets: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By broker of the config, the Secret with the password of its user."""
 
 
 class Controller(ControlledProcess):
@@ -53,6 +56,7 @@ class Controller(ControlledProcess):
             replicas=args.replicas,
             environment=[
                 from_secret(config.redis.password_env or PASSWORD_ENV, PASSWORD_KEY, args.redis_secret),
+                *(from_secret(b.password_env, PASSWORD_KEY, args.broker_secrets[b.name]) for b in config.brokers),
                 *OWN_NAME,
             ],
             redis_authority=args.redis_authority,

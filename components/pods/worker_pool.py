@@ -48,8 +48,17 @@ from components.pods.rules import (
 )
 from components.pods.workload import SKIP_AWAIT, after
 from ebbtide.provisioning_labels import SAFE_TO_EVICT, ReplicasOwner
+from ebbtide.settings.sections.brokers import BrokerSettings
 from ebbtide.settings.sections.checkpoints import CHECKPOINTS_ENV, CHECKPOINTS_PATH, CHECKPOINTS_VOLUME
-from ebbtide.settings.sections.workers import REDIS_ENV, WORKER_CONTAINER, SourceKind, WorkerSettings, grace_seconds
+from ebbtide.settings.sections.workers import (
+    CONSUMER_TIMEOUT_ENV,
+    REDIS_ENV,
+    REPORTS_ENV,
+    WORKER_CONTAINER,
+    SourceKind,
+    WorkerSettings,
+    grace_seconds,
+)
 from ebbtide.settings.worker_command import worker_command
 from ebbtide.vocabulary.controller_config import RedisEndpoint
 from ebbtide.vocabulary.labels import Category
@@ -76,6 +85,7 @@ class WorkerPoolArgs:
     settings: WorkerSettings
     redis: RedisEndpoint
     redis_authority: RedisAuthority = PUBLIC
+    broker: BrokerSettings | None = None  # holds the pool's queues; the pods then only report to Redis
     drives: DrivenCluster | None = None  # the Ray cluster that the pool's jobs use
     stopped_together: bool = False  # when a node is lost: see `StackSettings.stopped_together`
     nodes: NodeRequirement | None = None  # in addition to the node selector: GPU memory, or the groups of a fallback
@@ -129,13 +139,20 @@ class WorkerPool(pulumi.ComponentResource):
         self.register_outputs({})
 
 
+def _consumer_timeout(broker: BrokerSettings) -> "EnvVarArgsDict":
+    return {"name": CONSUMER_TIMEOUT_ENV, "value": str(int(broker.consumer_timeout.total_seconds()))}
+
+
 def _environment(args: WorkerPoolArgs) -> "list[EnvVarArgsDict]":
     redis, kind, saves = args.redis, args.settings.source.kind, args.settings.checkpoints
     checkpoints: list[EnvVarArgsDict] = (
         [] if saves is None else [{"name": CHECKPOINTS_ENV, "value": saves.variable(args.stack.customer, args.name)}]
     )
     return [
-        from_secret(REDIS_ENV[kind], url_key(redis, python=kind is not SourceKind.LIST)),
+        from_secret(
+            REPORTS_ENV if args.broker else REDIS_ENV[kind], url_key(redis, python=kind is not SourceKind.LIST)
+        ),
+        *([] if args.broker is None else [_consumer_timeout(args.broker)]),
         {"name": "REDIS_HOST", "value": redis.host if args.stack.cache_host is None else args.stack.cache_host},
         {"name": "REDIS_PORT", "value": str(redis.port)},
         {"name": "REDIS_DB", "value": str(redis.db)},

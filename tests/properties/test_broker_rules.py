@@ -53,21 +53,21 @@ class _Bug(BrokerRules):
             return self.changed(reading, reports, unacked)
         return reading
 
-    def changed(self, reading: Known, reports: Reports, unacked: int) -> Known:
-        return reading
+    def changed(self, reading: Known, reports: Reports, unacked: int, /) -> Known:
+        raise NotImplementedError
 
 
 class NobodyHoldsAMessage(_Bug):
     """All workers are idle if the broker counts no unacknowledged message."""
 
-    def changed(self, reading: Known, reports: Reports, unacked: int) -> Known:
+    def changed(self, reading: Known, reports: Reports, unacked: int, /) -> Known:
         return reading if unacked else replace(reading, idle=frozenset(worker.host for worker in reports.workers))
 
 
 class BrokerKnowsBest(_Bug):
     """No more workers are busy than the broker counts unacknowledged messages."""
 
-    def changed(self, reading: Known, reports: Reports, unacked: int) -> Known:
+    def changed(self, reading: Known, reports: Reports, unacked: int, /) -> Known:
         busy = [worker.host for worker in reports.workers if not worker.idle]
         running = min(reading.running, unacked)
         return replace(reading, running=running, idle=reading.idle.union(busy[unacked:]))
@@ -80,7 +80,7 @@ class NoReportIsIdle(_Bug):
         super().__init__(pool)
         self._hosts: set[str] = set()
 
-    def changed(self, reading: Known, reports: Reports, unacked: int) -> Known:
+    def changed(self, reading: Known, reports: Reports, _unacked: int, /) -> Known:
         self._hosts |= {worker.host for worker in reports.workers}
         busy = {worker.host for worker in reports.workers if not worker.idle}
         return replace(reading, idle=frozenset(self._hosts - busy))

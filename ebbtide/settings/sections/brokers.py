@@ -128,7 +128,12 @@ class BrokerSettings(Settings):
         """Return scheme, host and port."""
         parts = urlsplit(self.management)
         host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-        return f"{parts.scheme}://{host}:{parts.port or PORTS[parts.scheme]}"
+        return f"{parts.scheme}://{host}:{self.management_port}"
+
+    @property
+    def management_port(self) -> int:
+        parts = urlsplit(self.management)
+        return parts.port or PORTS[parts.scheme]
 
     def covers(self, longest_job: timedelta) -> bool:
         return longest_job < self.consumer_timeout
