@@ -29,13 +29,15 @@ def _keys(source: Source) -> Iterator[str]:
             yield "~rq:*"
         case SourceKind.LIST:
             yield from (f"~{queue}{more}" for queue in source.queues for more in ("", ":*"))
-        case SourceKind.CELERY:
+        case SourceKind.CELERY if source.broker is None:
             keys = source.celery_keys or CeleryKeys()
             stems = (*source.queues, keys.unacked, keys.unacked_index, "_kombu.", "celeryev", "celery-task-meta-")
             yield from (f"~{keys.prefix}{stem}*" for stem in stems)
             yield f"~{keys.prefix}*.celery.pidbox*"
+        case SourceKind.CELERY | SourceKind.CONSUMER:
+            pass  # a broker has its queues
 
 
 def _channels(source: Source) -> Iterator[str]:
-    if source.kind is not SourceKind.LIST:
+    if source.kind is not SourceKind.LIST and source.broker is None:
         yield "&*" if source.kind is SourceKind.CELERY else "&rq:*"
