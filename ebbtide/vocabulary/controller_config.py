@@ -3,6 +3,7 @@
 Schema 2: pools may have floors (planned overnight work). Schema 3: growth limits, drain targets, morning floors,
 Sentinels, a certificate authority, and the budgets that are never opened. Schema 4: adopted pools, and budgets of
 adopted pods. These budgets are in other namespaces, may have another name than their rule and may set `minAvailable`.
+Schema 5: pools with a message broker. A document without a broker has schema 4, which the previous release reads.
 """
 
 from dataclasses import dataclass, field
@@ -123,7 +124,8 @@ class BrokerEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerConfig(Document):
-    SCHEMA = 5
+    SCHEMA = 4
+    EXTENDED = 5
 
     customer: str
     hours: BusinessHours
@@ -137,11 +139,11 @@ class ControllerConfig(Document):
     brokers: tuple[BrokerEndpoint, ...] = field(default=(), metadata=OMIT_DEFAULT)
 
     @property
-    def written_schema(self) -> int:
-        """Return 4 without a broker. The previous release ignores a pool's `broker`: it must refuse the document,
-        or it would read that pool's queues in Redis, find them empty and remove busy workers.
+    def extended(self) -> bool:
+        """True with a broker. The previous release ignores a pool's `broker`: it would read that pool's queues in
+        Redis, find them empty and remove busy workers.
         """
-        return self.SCHEMA if self.brokers else self.SCHEMA - 1
+        return bool(self.brokers)
 
     def check(self) -> None:
         """Refuse repeated names, and pools of unknown brokers.

@@ -35,12 +35,13 @@ class Document:
 
     __slots__ = ()
 
-    SCHEMA: ClassVar[int] = 0  # this number and the previous one are read. 0: none
+    SCHEMA: ClassVar[int] = 0  # written into the document; this number and the previous one are read. 0: none
+    EXTENDED: ClassVar[int] = 0  # written into, and read from, documents that the previous release must refuse. 0: none
 
     @property
-    def written_schema(self) -> int:
-        """Return the number that the document has."""
-        return self.SCHEMA
+    def extended(self) -> bool:
+        """True if the previous release would misunderstand the document."""
+        return False
 
     def check(self) -> None:
         """Raise `UnreadableConfig` for values that have the right type but that the process cannot use."""
@@ -73,13 +74,14 @@ def _copied(hint: Any, value: Any) -> Any:
 
 def dump(config: Document) -> str:
     """Return JSON text with sorted keys: equal configs give equal text."""
-    schema = {"schema": config.written_schema} if config.SCHEMA else {}
+    number = config.EXTENDED if config.extended else config.SCHEMA
+    schema = {"schema": number} if number else {}
     return json.dumps({**schema, **encoded(config)}, indent=2, sort_keys=True) + "\n"
 
 
 def load(kind: type[_DocumentT], text: str) -> _DocumentT:
     """Parse a document. Raises `UnreadableConfig`."""
-    content, title = _parsed(text, kind.SCHEMA)
+    content, title = _parsed(text, kind)
     try:
         config = decoded(kind, content)
         config.check()
@@ -90,8 +92,9 @@ def load(kind: type[_DocumentT], text: str) -> _DocumentT:
     return config
 
 
-def _parsed(text: str, schema: int) -> tuple[dict[str, Any], str]:
+def _parsed(text: str, kind: type[Document]) -> tuple[dict[str, Any], str]:
     """Return the JSON object, and its name for messages."""
+    schema = kind.SCHEMA
     try:
         content = cast("dict[str, Any]", json.loads(text))
         if not schema:
@@ -101,8 +104,10 @@ def _parsed(text: str, schema: int) -> tuple[dict[str, Any], str]:
         if not schema:
             raise UnreadableConfig(f"the document is incomplete or malformed: {error!r}") from error
         raise UnreadableConfig(f"wanted a JSON object with a schema number: {error}") from error
-    if number not in (schema, schema - 1):
-        raise UnreadableConfig(f"schema {number!r}: this controller reads {schema - 1} and {schema}")
+    *others, last = readable = (schema - 1, schema, *([kind.EXTENDED] if kind.EXTENDED else []))
+    if number not in readable:
+        known = ", ".join(map(str, others))
+        raise UnreadableConfig(f"schema {number!r}: this controller reads {known} and {last}")
     return content, f"schema {number} document"
 
 

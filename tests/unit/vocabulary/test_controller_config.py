@@ -9,7 +9,7 @@ from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig,
 from ebbtide.vocabulary.documents import UnreadableConfig, dump, load
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
 
-SCHEMA = ControllerConfig.SCHEMA
+SCHEMA, EXTENDED = ControllerConfig.SCHEMA, ControllerConfig.EXTENDED
 
 POOL = PoolPolicy(
     name="train",
@@ -63,11 +63,11 @@ def test_the_schema_before_this_one_is_read_without_floors() -> None:
     assert load(ControllerConfig, json.dumps(document)).pools[0].floors == ()
 
 
-@pytest.mark.parametrize("schema", [SCHEMA - 2, SCHEMA + 1, "2", None])
+@pytest.mark.parametrize("schema", [SCHEMA - 2, EXTENDED + 1, "2", None])
 def test_any_other_schema_is_refused_with_the_ones_that_are_read(schema: object) -> None:
     document = json.loads(dump(CONFIG)) | {"schema": schema}
 
-    with pytest.raises(UnreadableConfig, match=f"reads {SCHEMA - 1} and {SCHEMA}"):
+    with pytest.raises(UnreadableConfig, match=f"reads {SCHEMA - 1}, {SCHEMA} and {EXTENDED}"):
         load(ControllerConfig, json.dumps(document))
 
 
