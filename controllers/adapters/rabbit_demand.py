@@ -142,8 +142,8 @@ class RabbitBroker:
 
     def _drop_amqp(self) -> None:
         """Close without waiting for an answer."""
-        if self._amqp is not None and self._amqp.transport is not None:
-            self._amqp.transport.close()
+        if self._amqp is not None:
+            self._amqp.collect()
         self._amqp = self._channel = None
 
     def _drop_http(self) -> None:
