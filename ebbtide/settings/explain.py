@@ -82,7 +82,7 @@ def _unchecked_defaults(stack: StackFile, at: Location) -> Mapping[str, object]:
     if VARIANTS in at:  # keys that a variant leaves out are those of its service
         return {}
     config, defaults, name = stack.merged.config, defaults_at(at), at[-1]
-    if name == "source" and value_at(config, (*at, "kind")) != SourceKind.CELERY:
+    if name == "source" and (value_at(config, (*at, "kind")) != SourceKind.CELERY or value_at(config, (*at, "broker"))):
         return {key: default for key, default in defaults.items() if key not in CELERY_KEYS}
     if at[0] != GROUPS or len(at) > 2:
         return defaults

@@ -167,7 +167,7 @@ def _workers(answers: Answers) -> str:
   ebbtide:workers:
     {_plain(pool_name(answers.queue))}:
       # One queue per pool: a job that moves between two queues can be in neither, and would not be counted. kind may
-      # also be celery or list.
+      # also be celery or list, and with queues in RabbitMQ or SQS (ebbtide:brokers) celery or consumer.
       source: {{ kind: rq, queues: [{_plain(answers.queue)}] }}
       # The image must contain ebbtide-jobs[rq], whose worker class the pool runs.
       image: {_plain(answers.image)}

@@ -32,7 +32,7 @@ from ebbtide.settings.sections.serving.gateway import ServingSettings
 from ebbtide.settings.sections.serving.services import ServiceSettings, served_workloads
 from ebbtide.settings.sections.sleep import SleepTimes
 from ebbtide.settings.sections.types import Name, ShortName
-from ebbtide.settings.sections.workers import WorkerSettings
+from ebbtide.settings.sections.workers import PoolSettings, WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
 
 
@@ -127,6 +127,22 @@ class StackSettings(Settings):
     def groups_of(self, pool: WorkerSettings) -> tuple[str, ...]:
         """Return the node groups of a pool's workers: its own, then its fallback."""
         return (pool.node_group, pool.fallback) if pool.fallback else (pool.node_group,)
+
+    def broker_of(self, pool: PoolSettings) -> BrokerSettings | None:
+        """Return the broker that holds the queues of the pool; None: Redis holds them."""
+        return None if pool.source.broker is None else self.brokers[pool.source.broker]
+
+    @property
+    def pools_on_sqs(self) -> tuple[PoolSettings, ...]:
+        """Return the pools, adopted ones too, whose queues are in SQS."""
+        pools = [*self.workers.values(), *(rule.pool for rule in self.adopted.values() if rule.pool is not None)]
+        return tuple(pool for pool in pools if (broker := self.broker_of(pool)) is not None and broker.on_sqs)
+
+    def gets_rights_on_queues(self, pool: WorkerSettings) -> bool:
+        """True if the stack grants the pool's pods their queues in SQS: no existing account or role does."""
+        broker = self.broker_of(pool)
+        existing = self.cluster.context or pool.service_account or (pool.aws and pool.aws.role)
+        return broker is not None and broker.on_sqs and not existing
 
     @property
     def budgeted_node_pools(self) -> tuple[str, ...]:

@@ -97,7 +97,8 @@ def _worker_text(placed: PlacedPod) -> str:
     on_nodes = f"on {group}, {cpu_text(pod.cpu)} CPU, {memory_text(pod.memory)}{_gpus(pod.gpu)}"
     match pod:
         case WorkerSettings():
-            jobs = f"jobs up to {format_duration(pod.longest_job)}, queue {', '.join(pod.source.queues)}"
+            broker = f" in {pod.source.broker}" if pod.source.broker else ""
+            jobs = f"jobs up to {format_duration(pod.longest_job)}, queue {', '.join(pod.source.queues)}{broker}"
             return f"{pod.min} to {pod.max} {on_nodes}, {jobs}"
         case JobSettings():
             pods = f"{pod.completions} pods, {pod.parallelism} at a time, " if pod.completions > 1 else ""

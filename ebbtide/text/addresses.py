@@ -18,6 +18,14 @@ _NUMBERS = re.compile(r"[0-9a-fx.]+", re.IGNORECASE)
 _ITSELF = ("localhost", "localhost.localdomain")
 
 
+def is_host(host: str) -> bool:
+    """True if resolvers accept it: in a name no label is empty or longer than 63 characters."""
+    try:
+        return bool(host.encode("idna"))
+    except UnicodeError:
+        return False
+
+
 def leads_to_itself(host: str) -> bool:
     """True for localhost and equivalents, which in a pod are the pod itself."""
     address = _address(host)

@@ -8,6 +8,7 @@ Schema 5: pools with a message broker. A document without a broker has schema 4,
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from shlex import quote
 
 from ebbtide.vocabulary.documents import FORMER_KEY, KEY, OMIT_DEFAULT, SETTING, Document, UnreadableConfig
 from ebbtide.vocabulary.windows import BusinessHours, DisruptionWindow
@@ -121,6 +122,23 @@ class BrokerEndpoint:
     username: str = field(metadata={SETTING: "controller.user"})
     password_env: str
 
+    @property
+    def reader_commands(self) -> str:
+        """Return the commands that let the user look and nothing else."""
+        vhost = quote(self.vhost)
+        return (
+            f"rabbitmqctl set_user_tags {self.username} management; "
+            f'rabbitmqctl set_permissions -p {vhost} {self.username} "" "" ""'
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqsEndpoint:
+    """SQS of one account and region. The controller's login is that of its pod."""
+
+    name: str
+    region: str
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerConfig(Document):
@@ -137,13 +155,14 @@ class ControllerConfig(Document):
     budgets: tuple[BudgetPolicy, ...]
     never_opened: tuple[BudgetPolicy, ...] = ()  # fixed pods' budgets, closed if a maintenance left them open
     brokers: tuple[BrokerEndpoint, ...] = field(default=(), metadata=OMIT_DEFAULT)
+    sqs: tuple[SqsEndpoint, ...] = field(default=(), metadata=OMIT_DEFAULT)  # brokers of another kind
 
     @property
     def extended(self) -> bool:
         """True with a broker. The previous release ignores a pool's `broker`: it would read that pool's queues in
         Redis, find them empty and remove busy workers.
         """
-        return bool(self.brokers)
+        return bool(self.brokers or self.sqs)
 
     def check(self) -> None:
         """Refuse repeated names, and pools of unknown brokers.
@@ -151,11 +170,12 @@ class ControllerConfig(Document):
         The controller, its metrics and its reports identify pools, budgets and brokers by name.
         """
         budgets = (*self.budgets, *self.never_opened)
-        for key, policies in (("pools", self.pools), ("budgets", budgets), ("brokers", self.brokers)):
+        brokers = (*self.brokers, *self.sqs)
+        for key, policies in (("pools", self.pools), ("budgets", budgets), ("brokers", brokers)):
             names = [policy.name for policy in policies]
             if repeated := sorted({name for name in names if names.count(name) > 1}):
                 raise UnreadableConfig(f"{key}: named twice: {repeated}")
-        known = {broker.name for broker in self.brokers}
+        known = {broker.name for broker in brokers}
         if unknown := sorted({pool.broker for pool in self.pools if pool.broker is not None} - known):
             raise UnreadableConfig(f"pools: unknown brokers: {unknown}")
 

@@ -135,6 +135,9 @@ def secrets_by_namespace(settings: StackSettings) -> Mapping[str, Collection[str
             places.setdefault(namespace_of_ray(name), set()).add(redis.tls.secret)
     places[NAMESPACE] |= {secret for _, secret, _ in monitoring.secret_references()}
     places[NAMESPACE] |= {redis.controller.secret} if redis.controller else set[str]()
+    brokers = settings.brokers.values()
+    places[NAMESPACE] |= {broker.controller.secret for broker in brokers if broker.controller}
+    places[WORKER_NAMESPACE] |= {broker.workers.secret for broker in brokers if broker.workers}
     of_serving = serving_secrets(settings, GATEWAY_NAMESPACE) | serving_secrets(settings, KEDA_NAMESPACE)
     if settings.cluster.context is not None:  # on EKS the gateway and KEDA have their own namespaces
         places[NAMESPACE] |= of_serving

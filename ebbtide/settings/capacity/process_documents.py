@@ -33,6 +33,7 @@ from ebbtide.vocabulary.controller_config import (
     Floor,
     PoolPolicy,
     RedisEndpoint,
+    SqsEndpoint,
 )
 from ebbtide.vocabulary.documents import from_settings
 from ebbtide.vocabulary.exporter import AdoptedRule, ExporterConfig, GroupMax, LabelValues, Price
@@ -61,13 +62,15 @@ def controller_config(
     including those of pools with checkpoints. Fixed budgets, including Ebbtide's own, are in `never_opened`, so that
     the closer closes them after maintenance. All are sorted by name, since Pulumi passes the file sorted.
     """
+    brokers = sorted(settings.brokers.items())
     return from_settings(
         ControllerConfig,
         settings,
         hours=settings.business_hours.hours(years),
         resync=RESYNC,
         redis=redis,
-        brokers=[_broker(name, broker) for name, broker in sorted(settings.brokers.items())],
+        brokers=[_broker(name, broker) for name, broker in brokers if not broker.on_sqs],
+        sqs=[SqsEndpoint(name=name, region=settings.stated_region) for name, broker in brokers if broker.on_sqs],
         pools=sorted(_pools(settings), key=lambda pool: pool.name),
         budgets=_opened_budgets(settings),
         never_opened=(

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
 from ebbtide.settings.capacity.placed import PlacedPod
 from ebbtide.settings.checks.parsed import CheckRule, ParsedSections
-from ebbtide.settings.file.keys import CLUSTER
+from ebbtide.settings.file.keys import BROKERS, CLUSTER
 from ebbtide.settings.file.problems import Finding
 from ebbtide.settings.sections.cluster import ClusterKind
+from ebbtide.settings.sections.workers import WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
 
 _DEFAULT = "default"
@@ -21,14 +22,23 @@ def _starts_pods(placed: PlacedPod) -> bool:
     return isinstance(placed.pod, WorkloadSettings) and placed.pod.starts_pods
 
 
-def _has_account(placed: PlacedPod) -> bool:
+def _receives_from_sqs(placed: PlacedPod, parsed: ParsedSections) -> bool:
+    """True if the pod gets a role for its queues in SQS."""
+    pool = placed.pod
+    if not isinstance(pool, WorkerSettings) or parsed.existing or BROKERS not in parsed.valid:
+        return False
+    broker = parsed.stack.brokers.get(pool.source.broker or "")
+    return broker is not None and broker.on_sqs and pool.service_account is None
+
+
+def _has_account(placed: PlacedPod, parsed: ParsedSections) -> bool:
     """True if Ebbtide creates an account for the pod."""
-    return placed.pod.aws is not None or _starts_pods(placed)
+    return placed.pod.aws is not None or _starts_pods(placed) or _receives_from_sqs(placed, parsed)
 
 
 def _names_are_free(parsed: ParsedSections) -> Iterator[Finding]:
     for placed in parsed.pods:
-        if _has_account(placed) and placed.name == _DEFAULT:
+        if _has_account(placed, parsed) and placed.name == _DEFAULT:
             expected = "another name, since this pod's account has the same name"
             hint = "all pods of a namespace without another account share 'default'"
             yield Finding(code="account.default", at=placed.at, wanted=expected, found=repr(placed.name), hint=hint)
@@ -39,7 +49,7 @@ def _names_are_free(parsed: ParsedSections) -> Iterator[Finding]:
 
 
 def _named_accounts_exist(parsed: ParsedSections) -> Iterator[Finding]:
-    owners = {(placed.namespace, placed.name): placed.at for placed in parsed.pods if _has_account(placed)}
+    owners = {(placed.namespace, placed.name): placed.at for placed in parsed.pods if _has_account(placed, parsed)}
     for placed in parsed.pods:
         owner = owners.get((placed.namespace, placed.pod.service_account or ""))
         if owner is not None and owner != placed.at:

@@ -20,6 +20,7 @@ from ebbtide.settings.capacity.pods import gateway_entrance
 from ebbtide.settings.capacity.process_documents import sleepers_of
 from ebbtide.settings.capacity.shapes_of_group import parts_of
 from ebbtide.settings.checks.architectures import architecture_cautions
+from ebbtide.settings.checks.brokers import broker_cautions
 from ebbtide.settings.checks.commands import command_cautions
 from ebbtide.settings.checks.foreseen import policy_breaches
 from ebbtide.settings.checks.spot_cautions import spot_cautions
@@ -30,6 +31,7 @@ from ebbtide.settings.fragment.values import containers
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.never_asleep import never_asleep
 from ebbtide.settings.sections.adopted import Replicas, deployment_of, without_replicas
+from ebbtide.settings.sections.brokers import BrokerSettings
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings
 from ebbtide.settings.sections.calendars import working_weekends_until
 from ebbtide.settings.sections.checkpoints import CheckpointSettings
@@ -49,7 +51,7 @@ from ebbtide.settings.sections.serving.routes import RouteProtocol
 from ebbtide.settings.sections.serving.scale import ScaleSettings
 from ebbtide.settings.sections.serving.services import SINGLE_VARIANT
 from ebbtide.settings.sections.week import format_minutes
-from ebbtide.settings.sections.workers import WorkerSettings
+from ebbtide.settings.sections.workers import SourceKind, WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadKind, WorkloadSettings
 from ebbtide.settings.sections.zones import usual_id, usual_letters
 from ebbtide.text.counts import first_names
@@ -97,6 +99,7 @@ def warnings_of(settings: StackSettings, today: date | None = None) -> tuple[Cau
         *_about_plain_secrets(settings),
         *_about_disks(settings),
         *_about_pools(settings),
+        *broker_cautions(settings),
         *command_cautions(settings),
         *_about_adopted_pools(settings),
         *_about_adopted_sleep(settings),
@@ -482,13 +485,28 @@ def _about_entrances(settings: StackSettings) -> Iterator[Caution]:
         yield Caution("expose.one-fixed-node", "nodeGroups", text)
 
 
+def _several_queues(pool: WorkerSettings, broker: BrokerSettings | None) -> str:
+    """Return the caution about several queues; empty if they do no harm."""
+    if broker is None:
+        return (
+            "with several queues a job can be missing from all of them for a moment; the safe worker class closes "
+            "that gap, or give each queue its own pool"
+        )
+    if pool.source.kind is SourceKind.CONSUMER:
+        return (
+            "AmqpWorker and SqsWorker serve one queue each: give each queue its own pool, unless your workers serve all"
+        )
+    if broker.on_sqs:
+        return (
+            "Celery polls each queue of SQS by itself, so a worker may hold a second task while its first runs; give "
+            "each queue its own pool"
+        )
+    return ""
+
+
 def _about_pools(settings: StackSettings) -> Iterator[Caution]:
     for name, pool in settings.workers.items():
-        if len(pool.source.queues) > 1:
-            text = (
-                "with several queues a job can be missing from all of them for a moment; the safe worker class closes "
-                "that gap, or give each queue its own pool"
-            )
+        if len(pool.source.queues) > 1 and (text := _several_queues(pool, settings.broker_of(pool))):
             yield Caution("source.several-queues", f"workers.{name}.source.queues", text)
         on_aws = settings.cluster.kind is ClusterKind.EKS
         if on_aws and pool.checkpoints is not None and not _may_write(pool, pool.checkpoints):

@@ -96,15 +96,15 @@ def _contradictions(
     entry: str, path: str, command: WorkerCommand | None, pool: WorkerSettings, settings: StackSettings
 ) -> Iterator[Caution]:
     programs = _KINDS.get(pool.source.kind, WorkerProgram(0)) if command is None else command.program
-    stated = {
+    rows = {
         row: found
         for row in OPTIONS
         if row.programs & programs
         and (command is not None or not row.names)
-        and (found := _stated(row, command, pool)) is not None
+        and (found := stated(row, command, pool)) is not None
     }
-    values = {row.names[0]: value for row, (_, value) in stated.items() if row.names}
-    for row, (shown, value) in stated.items():
+    values = {row.names[0]: value for row, (_, value) in rows.items() if row.names}
+    for row, (shown, value) in rows.items():
         if value is None or not row.code:
             continue
         in_env = shown not in row.names and (command is None or shown not in command.variables)
@@ -113,7 +113,7 @@ def _contradictions(
             yield Caution(row.code, f"{entry}.env.{shown}" if in_env else path, text)
 
 
-def _stated(row: OptionRule, command: WorkerCommand | None, pool: WorkerSettings) -> tuple[str, str | None] | None:
+def stated(row: OptionRule, command: WorkerCommand | None, pool: WorkerSettings) -> tuple[str, str | None] | None:
     """Return the option or variable that counts for a row and its value, which is None if it cannot be read."""
     if command is not None and row.names and row.names[0] in command.options:
         return row.names[0], command.options[row.names[0]]
@@ -157,7 +157,7 @@ def _about_all_words(command: WorkerCommand, pool: WorkerSettings) -> Iterator[t
 def _queues(command: WorkerCommand, pool: WorkerSettings) -> tuple[str, ...]:
     """Return the queues that its workers serve, or () if they cannot be read."""
     if command.program is _CELERY:
-        _, queues = _stated(_CELERY_QUEUES, command, pool) or ("", None)
+        _, queues = stated(_CELERY_QUEUES, command, pool) or ("", None)
         return _listed(queues or "")
     if command.arguments == () and not _has_no(command, pool, "--config", "RQ_CONFIG"):
         return ()
@@ -244,10 +244,15 @@ def _results_stay(seen: Seen) -> str:
 
 def _other_redis(seen: Seen) -> str:
     address = _address(seen.value)
-    ours = seen.settings.redis
+    ours, in_broker = seen.settings.redis, seen.settings.broker_of(seen.pool)
+    if in_broker is not None and in_broker.workers is not None and re.match(r"(py)?amqps?://", seen.value):
+        where = seen.pool.source.broker
+        return f"{seen.shown} replaces the address with the workers' login of broker {where}; leave it out"
     if address is None:
         return ""
     host, port, database = address
+    if (broker := seen.pool.source.broker) is not None:
+        return f"{seen.shown} points to Redis at {host}:{port}, but the pool counts the tasks in broker {broker}"
     if ours.kind is RedisKind.URL and ours.url is not None:
         same = address == _address(ours.url)
     elif ours.kind is RedisKind.IN_CLUSTER:

@@ -126,17 +126,19 @@ def _drivers_have_a_cluster(parsed: ParsedSections) -> Iterator[Finding]:
 
 
 def _one_pool_serves_a_queue(parsed: ParsedSections) -> Iterator[Finding]:
-    first: dict[str, str] = {}
+    first: dict[str, tuple[str, str | None]] = {}
     for at, name, pool in _pools(parsed):
         for index, queue in enumerate(pool.source.queues):
-            owner = first.setdefault(queue, name)
+            owner, broker = first.setdefault(queue, (name, pool.source.broker))
             if owner != name:
+                # In Redis `ebbtide:workers:QUEUE` lists the workers of a queue, whichever broker holds it.
+                elsewhere = "workers' reports name only the queue, so each pool would count the running jobs of both"
                 yield Finding(
                     code="queue.shared",
                     at=(*at, "source", "queues", index),
                     wanted="a queue of only one pool",
                     found=f"{queue!r}, which pool {owner!r} serves",
-                    hint="both pools would scale up for the same jobs",
+                    hint="both pools would scale up for the same jobs" if broker == pool.source.broker else elsewhere,
                 )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ebbtide.settings.checks.parsed import CheckRule, ParsedSections
 from ebbtide.settings.file.document import OURS
-from ebbtide.settings.file.keys import CLUSTER, ENCRYPTED, IMAGES, MONITORING, PODS, REDIS, SECRETS, SERVING
+from ebbtide.settings.file.keys import BROKERS, CLUSTER, ENCRYPTED, IMAGES, MONITORING, PODS, REDIS, SECRETS, SERVING
 from ebbtide.settings.file.problems import Finding, Location, did_you_mean, secrets_in, show
 from ebbtide.settings.sections.cluster import ClusterKind
 from ebbtide.settings.sections.redis import REDIS_SECRET, REDIS_SECRET_KEYS, RedisKind
@@ -59,6 +59,10 @@ def _references(parsed: ParsedSections) -> Iterator[SecretReference]:
             yield SecretReference((IMAGES, "pullSecrets", index), name, (PULL_KEY,))
     if REDIS in parsed.valid and stack.redis.tls is not None and stack.redis.kind is RedisKind.IN_CLUSTER:
         yield SecretReference((REDIS, "tls", "secret"), stack.redis.tls.secret, TLS_KEYS)
+    for name, broker in stack.brokers.items() if BROKERS in parsed.valid else ():
+        for key, login in (("controller", broker.controller), ("workers", broker.workers)):
+            if login is not None:
+                yield SecretReference((BROKERS, name, key, "secret"), login.secret, (REDIS_SECRET_KEYS[0],))
     if MONITORING in parsed.valid:
         for at, name, key in stack.monitoring.secret_references():
             yield SecretReference((MONITORING, *at), name, (key,))

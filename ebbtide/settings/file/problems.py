@@ -227,11 +227,14 @@ def unknown_name(at: Location, expected: str, name: str, known_names: Sequence[s
 
 def did_you_mean(word: str, known_words: Sequence[str]) -> str:
     """Return a hint with the nearest known word, or with all if none is near."""
+    return near_word(word, known_words) or (f"known here: {', '.join(known_words)}" if known_words else "")
+
+
+def near_word(word: str, known_words: Sequence[str]) -> str:
+    """Return a hint with the nearest known word; empty if none is near."""
     plain = {_plain(name): name for name in known_words}
     near = get_close_matches(_plain(word), plain, n=1, cutoff=NEAR)
-    if near:
-        return f"did you mean {plain[near[0]]}?"
-    return f"known here: {', '.join(known_words)}" if known_words else ""
+    return f"did you mean {plain[near[0]]}?" if near else ""
 
 
 WANTED = "wanted"

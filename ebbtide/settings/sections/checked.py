@@ -4,7 +4,7 @@ Pydantic runs a model's own validators only if all fields are valid: with a miss
 its `min` is above its `max`. Here a rule names the fields that it needs, and runs as soon as those are valid.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self, cast, get_args, get_origin
 
@@ -29,6 +29,8 @@ class Check(NamedTuple):
 
     fields: tuple[str, ...]
     rule: Callable[..., None]
+    refused: str = ""
+    """The field whose presence the rule refuses. Its value may be invalid: a repaired one would be refused, too."""
 
 
 class Settings(BaseModel):
@@ -49,17 +51,22 @@ class Settings(BaseModel):
         try:
             instance = handler(value)
         except ValidationError as error:
-            faults = [*_both_given(cls.one_of, value), *_failing(cls.checks, readable(cls, value))]
-            raise with_faults(error, faults, value) from None
+            valid = readable(cls, value)
+            refused = list(_refused(cls, valid, value))
+            faults = [*_both_given(cls.one_of, value), *_failing(cls.checks, valid), *(fault for _, fault in refused)]
+            raise with_faults(error, faults, value, instead_of={key for key, _ in refused}) from None
         faults = [*_both_given(cls.one_of, value), *_failing(cls.checks, vars(instance))]
         if faults:
             raise ValidationError.from_exception_data(cls.__name__, [_new(fault, value) for fault in faults])
         return instance
 
 
-def with_faults(error: ValidationError, faults: Sequence[PydanticCustomError], value: object) -> ValidationError:
-    """Return the error with further faults of the same value."""
-    old = [_again(details) for details in error.errors(include_url=False)]
+def with_faults(
+    error: ValidationError, faults: Sequence[PydanticCustomError], value: object, instead_of: Collection[str] = ()
+) -> ValidationError:
+    """Return the error with further faults of the same value, which replace those of the keys `instead_of`."""
+    errors = error.errors(include_url=False)
+    old = [_again(details) for details in errors if details["loc"][:1] not in {(key,) for key in instead_of}]
     return ValidationError.from_exception_data(error.title, [*old, *(_new(fault, value) for fault in faults)])
 
 
@@ -116,6 +123,18 @@ def _failing(checks: Sequence[Check], fields: Mapping[str, Any]) -> list[Pydanti
             except PydanticCustomError as fault:
                 faults.append(fault)
     return faults
+
+
+def _refused(
+    model: type[BaseModel], valid: Mapping[str, Any], value: object
+) -> Iterator[tuple[str, PydanticCustomError]]:
+    """Yield invalid keys that a check refuses with any value."""
+    values: Mapping[str, object] = cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
+    for check in cast("type[Settings]", model).checks:
+        key = model.model_fields[check.refused].alias or check.refused if check.refused else ""
+        if key in values and check.refused not in valid:
+            for fault in _failing([check], {**valid, check.refused: values[key]}):
+                yield key, fault
 
 
 def _both_given(pairs: Sequence[tuple[str, str]], value: object) -> list[PydanticCustomError]:

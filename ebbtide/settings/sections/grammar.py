@@ -5,14 +5,13 @@ A rule names keys as the file has them. What needs more than a comparison is a f
 
 import re
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from keyword import iskeyword
 
 from pydantic import BeforeValidator, WithJsonSchema
 from pydantic.alias_generators import to_snake
 
 from ebbtide.settings.file.not_here import not_here
-from ebbtide.settings.file.problems import NEAR, wanted
+from ebbtide.settings.file.problems import near_word, wanted
 from ebbtide.settings.sections.checked import Check
 
 
@@ -42,12 +41,11 @@ def choice(*values: str, planned: Mapping[str, str]) -> tuple[BeforeValidator, W
         if isinstance(value, str) and value in planned:
             raise wanted("choice.planned", " or ".join(values), example=values[0], hint=planned[value])
         if not isinstance(value, str) or value not in values:
-            near = get_close_matches(str(value), values, n=1, cutoff=NEAR)
             raise wanted(
                 "choice.unknown",
                 " or ".join(values),
                 example=values[0],
-                hint=f"did you mean {near[0]}?" if near else not_here(str(value)),
+                hint=near_word(str(value), values) or not_here(str(value)),
             )
         return value
 
@@ -64,7 +62,8 @@ def only_with(key: str, other: str, *kinds: object, code: str, expected: str = "
         instead = f"{other}: {kinds[0]}" if kinds else ""
         raise wanted(code, expected or words, example=example or instead, at=key)
 
-    return check_of(rule, key, other)
+    check = check_of(rule, key, other)
+    return check._replace(refused=check.fields[0])
 
 
 def needed_with(key: str, other: str, kind: object, code: str, expected: str, example: str, *, hint: str = "") -> Check:

@@ -108,7 +108,8 @@ def _only_with(key: str, *kinds: PrometheusKind) -> Check:
             at=key,
         )
 
-    return check_of(rule, "prometheus", key)
+    check = check_of(rule, "prometheus", key)
+    return check._replace(refused=check.fields[1])
 
 
 _ITS_OWN = {

@@ -45,10 +45,15 @@ FOR_KARPENTER = ("sqs", "ssm")
 """Karpenter reads interruptions from a queue, and the ids of node images from Systems Manager's parameters."""
 
 
-def called_services(*, session_manager: bool, karpenter: bool = False) -> tuple[str, ...]:
-    """Return the last parts of the endpoints' names."""
-    further = (*(FOR_SHELLS if session_manager else ()), *(FOR_KARPENTER if karpenter else ()))
-    return tuple(dict.fromkeys((*CALLED, *further)))
+FOR_QUEUES = ("sqs",)
+"""The controller counts messages in SQS, without a proxy, and workers receive them."""
+
+
+def called_services(*, session_manager: bool, karpenter: bool = False, queues: bool = False) -> tuple[str, ...]:
+    """Return the last parts of the endpoints' names. `queues`: pools have their queues in SQS."""
+    further = ((FOR_SHELLS, session_manager), (FOR_KARPENTER, karpenter), (FOR_QUEUES, queues))
+    names = [name for services, needed in further if needed for name in services]
+    return tuple(dict.fromkeys((*CALLED, *names)))
 
 
 DEFAULT_CIDR = "10.0.0.0/16"

@@ -19,7 +19,7 @@ from ebbtide.settings.file.problems import wanted
 from ebbtide.settings.sections.checked import Check, Settings
 from ebbtide.settings.sections.grammar import choice, needed_with, only_with
 from ebbtide.settings.sections.types import Mebibytes
-from ebbtide.text.addresses import leads_to_itself
+from ebbtide.text.addresses import is_host, leads_to_itself
 from ebbtide.text.quantities import memory_text
 
 TOKEN_WANTED = "the token of the cache: 16 to 128 letters, digits or ! & # $ ^ < > -"
@@ -97,7 +97,7 @@ def _check_redis_url(url: str) -> str:
             "redis-url.password", "an address without a password", example=_REDIS_EXAMPLE, hint=_PASSWORD_ELSEWHERE
         )
     _check_host(parts.hostname or "")
-    sound = parts.scheme in ("redis", "rediss") and parts.hostname and (port is None or port > 0)
+    sound = parts.scheme in ("redis", "rediss") and is_host(parts.hostname or "") and (port is None or port > 0)
     database = parts.path.strip("/")
     if not sound or (database and not database.isdecimal()) or parts.query or parts.fragment:
         expected = "redis:// or rediss://, a host, and a port and database if need be"

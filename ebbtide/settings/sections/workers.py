@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, Strict, WithJsonSchema
@@ -60,7 +61,13 @@ _SOURCES_REFUSED: dict[str, str] = {
     }.items()
 }
 
-_EARLY = "a task that is acknowledged early is in no key of Redis while it runs, so it cannot be seen"
+_IN_A_BROKER = dict.fromkeys(
+    ("amqp", "rabbitmq", "sqs"),
+    "it is where the queues are: write kind: celery or kind: consumer, with broker: the name of a broker in "
+    "ebbtide:brokers",
+)
+
+_EARLY = "a task that is acknowledged early is nowhere in Redis or the broker while it runs, so it cannot be seen"
 
 
 def _parse_key(value: object) -> str:
@@ -93,7 +100,7 @@ CELERY_KEYS = tuple(to_camel(name) for name in _CELERY_FIELDS)
 
 def _keys_suit_kind(kind: SourceKind, *keys: object) -> None:
     for name, key, default in zip(_CELERY_FIELDS, keys, _CELERY_DEFAULTS, strict=True):
-        if kind is not SourceKind.CELERY and key != default:
+        if kind not in BROKER_KINDS and key != default:
             at = to_camel(name)
             raise wanted("source.other-kind", f"{at} with kind celery only", example="kind: celery", at=at)
 
@@ -102,24 +109,13 @@ def _broker_suits_kind(kind: SourceKind, broker: str | None) -> None:
     if broker is not None and kind not in BROKER_KINDS:
         expected = "no broker with this kind, whose queues are in Redis"
         raise wanted("source.broker-kind", expected, example="kind: celery", at="broker")
-    if broker is None and kind is SourceKind.CONSUMER:
+
+
+def _no_key_beside_a_broker(at: str, default: object, broker: str | None, key: object) -> None:
+    if broker is not None and key != default:
         raise wanted(
-            "source.no-broker",
-            "the broker of a consumer's queues",
-            found="none",
-            example="broker: jobs",
-            hint="for a list in Redis write kind: list",
-            at="broker",
+            "source.key-beside-broker", f"no {at} with a broker: it is about keys of Redis", example=f"no {at}", at=at
         )
-
-
-def _no_keys_beside_a_broker(broker: str | None, *keys: object) -> None:
-    for name, key, default in zip(_CELERY_FIELDS, keys, _CELERY_DEFAULTS, strict=True):
-        if broker is not None and key != default:
-            at = to_camel(name)
-            raise wanted(
-                "source.key-beside-broker", f"no {at} with a broker: it names a key of Redis", example=f"no {at}", at=at
-            )
 
 
 def _queues_of_jobs(broker: str | None, queues: Sequence[str]) -> None:
@@ -149,11 +145,16 @@ class Source(Settings):
         ),
         Check(("kind", *_CELERY_FIELDS), _keys_suit_kind),
         Check(("kind", "broker"), _broker_suits_kind),
-        Check(("broker", *_CELERY_FIELDS), _no_keys_beside_a_broker),
+        *(
+            Check(("broker", name), partial(_no_key_beside_a_broker, to_camel(name), default))
+            for name, default in zip(_CELERY_FIELDS, _CELERY_DEFAULTS, strict=True)
+        ),
         Check(("broker", "queues"), _queues_of_jobs),
     )
 
-    kind: Annotated[SourceKind, *choice("rq", "celery", "list", "consumer", planned=_SOURCES_REFUSED)] = Field(
+    kind: Annotated[
+        SourceKind, *choice("rq", "celery", "list", "consumer", planned=_SOURCES_REFUSED | _IN_A_BROKER)
+    ] = Field(
         default=SourceKind.RQ,
         description="the job framework; list: a Redis list and a processing list for running jobs; consumer: a plain "
         "consumer of a broker",
@@ -238,8 +239,24 @@ def _morning_within_max(morning: Morning | None, most: int) -> None:
 REDIS_ENV = {SourceKind.RQ: "RQ_REDIS_URL", SourceKind.CELERY: "CELERY_BROKER_URL", SourceKind.LIST: "REDIS_URL"}
 """Variable in which each framework expects the URL of its Redis."""
 
-REPORTS_ENV, CONSUMER_TIMEOUT_ENV = "EBBTIDE_REDIS_URL", "EBBTIDE_CONSUMER_TIMEOUT"
-"""Variables of workers on a broker: the Redis for their reports, and the seconds of `consumerTimeout`."""
+REPORTS_ENV, BROKER_PASSWORD_ENV = "EBBTIDE_REDIS_URL", "EBBTIDE_BROKER_PASSWORD"
+CONSUMER_TIMEOUT_ENV, LONGEST_JOB_ENV = "EBBTIDE_CONSUMER_TIMEOUT", "EBBTIDE_LONGEST_JOB"
+"""Variables of workers on a broker: the Redis for their reports, the password of the broker's `workers`, and the
+seconds of `consumerTimeout` and `longestJob`.
+"""
+
+BROKER_ENV = {SourceKind.CELERY: "CELERY_BROKER_URL", SourceKind.CONSUMER: "EBBTIDE_BROKER_URL"}
+"""Variable in which workers of a kind expect the address of their broker."""
+
+REGION_ENV = "AWS_DEFAULT_REGION"  # boto3's
+
+
+def sqs_variables(kind: SourceKind, region: str) -> Mapping[str, str]:
+    """Return the variables of workers on SQS: the region in which boto3 and Celery look for queues, and for Celery the
+    transport, which takes its credentials from the pod.
+    """
+    return {REGION_ENV: region} | ({"CELERY_BROKER_URL": "sqs://"} if kind is SourceKind.CELERY else {})
+
 
 _OURS = (
     "REDIS_HOST",
@@ -254,8 +271,8 @@ _OURS = (
 
 
 def _env_beside_ours(source: Source, env: Mapping[str, EnvVariable]) -> None:
-    ours = (REPORTS_ENV, CONSUMER_TIMEOUT_ENV) if source.broker is not None else (REDIS_ENV.get(source.kind, ""),)
-    for name in (*_OURS, *ours):
+    in_broker = (REPORTS_ENV, BROKER_PASSWORD_ENV, CONSUMER_TIMEOUT_ENV, LONGEST_JOB_ENV)
+    for name in (*_OURS, *(in_broker if source.broker is not None else (REDIS_ENV.get(source.kind, ""),))):
         if name in env:
             expected = "another name: Ebbtide sets this variable for queues, checkpoints or Ray"
             raise wanted("env.ours", expected, example="JOB_REDIS_URL", at=("env", name))

@@ -22,7 +22,7 @@ def from_queue(kind: str) -> str:
 @pytest.mark.parametrize(
     ("text", "path", "section"),
     [
-        (from_queue("sqs"), "ebbtide:workers.train.source.kind", "queues"),
+        (from_queue("kafka"), "ebbtide:workers.train.source.kind", "queues"),
         (from_queue("RabbitMQ"), "ebbtide:workers.train.source.kind", "queues"),
         (from_queue("huey"), "ebbtide:workers.train.source.kind", "queues"),
         (from_queue("dramatiq"), "ebbtide:workers.train.source.kind", "queues"),

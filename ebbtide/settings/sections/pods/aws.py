@@ -25,7 +25,7 @@ MOST_POLICIES = 10
 TRUSTED = "pods.eks.amazonaws.com"
 
 _BUCKET = r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$"
-_QUEUE = r"^([A-Za-z0-9_-]{1,80}|[A-Za-z0-9_-]{1,75}\.fifo)$"
+SQS_QUEUE = r"^([A-Za-z0-9_-]{1,80}|[A-Za-z0-9_-]{1,75}\.fifo)$"
 # In both, only the name has a limit, not the path before it. Source: "IAM and AWS STS quotas".
 _POLICY = r"^arn:aws:iam::(aws|[0-9]{12}):policy/([\w+=,.@/-]+/)?[\w+=,.@-]{1,128}$"
 _ROLE = r"^arn:aws:iam::[0-9]{12}:role/([\w+=,.@/-]+/)?[\w+=,.@-]{1,64}$"
@@ -50,6 +50,7 @@ class QueueAccess(StrEnum):
     SEND = "send"
     RECEIVE = "receive"
     BOTH = "both"
+    COUNT = "count"  # Ebbtide's own: no pod of a stack file has it
 
 
 _READ_OBJECTS = ("s3:GetObject",)
@@ -77,6 +78,7 @@ QUEUE_ACTIONS: Mapping[QueueAccess, tuple[str, ...]] = {
     QueueAccess.SEND: (*_FIND, *_SEND),
     QueueAccess.RECEIVE: (*_FIND, *_RECEIVE),
     QueueAccess.BOTH: (*_FIND, *_RECEIVE, *_SEND),
+    QueueAccess.COUNT: (*_FIND, "sqs:GetQueueAttributes"),
 }
 """Receiving includes deleting received messages, which completes them, and delaying them, but not purging."""
 
@@ -106,7 +108,7 @@ def _bucket_hint(name: str) -> str:
 
 def parse_sqs_queue(value: object) -> str:
     """Accept the name of an SQS queue in the stack's account and region."""
-    if not isinstance(value, str) or re.fullmatch(_QUEUE, value) is None:
+    if not isinstance(value, str) or re.fullmatch(SQS_QUEUE, value) is None:
         expected = "the name of an SQS queue of the stack's account and region, at most 80 letters, digits, - and _"
         raise wanted("sqs-queue.form", expected, found=repr(value), example="uploads", hint="a FIFO queue with .fifo")
     return value
@@ -150,7 +152,7 @@ def _not_empty(value: Any) -> Any:
 
 
 Bucket: TypeAlias = Annotated[str, BeforeValidator(parse_bucket), text_schema(_BUCKET)]
-SqsQueue: TypeAlias = Annotated[str, BeforeValidator(parse_sqs_queue), text_schema(_QUEUE)]
+SqsQueue: TypeAlias = Annotated[str, BeforeValidator(parse_sqs_queue), text_schema(SQS_QUEUE)]
 PolicyArn: TypeAlias = Annotated[str, BeforeValidator(parse_policy), text_schema(_POLICY)]
 RoleArn: TypeAlias = Annotated[
     str,
@@ -175,7 +177,7 @@ class AwsRights(Settings):
         "checkpoints, allows all three",
         examples=["{ acme-data: read, acme-results: write }"],
     )
-    queues: dict[SqsQueue, Annotated[QueueAccess, *choice(*QueueAccess, planned={})]] = Field(
+    queues: dict[SqsQueue, Annotated[QueueAccess, *choice("send", "receive", "both", planned={})]] = Field(
         default={},
         description="SQS queues of the stack's account and region: send, receive (which includes deleting "
         "processed messages) or both",
