@@ -8,8 +8,10 @@ FROM ${BASE} AS build
 WORKDIR /app
 COPY tools/locks/controller.txt /tmp/controller.txt
 # The client library's asynchronous half is larger than the rest and is never imported; the lock leaves out what it needs.
+# Of AWS' services the controller calls SQS, and STS for credentials.
 RUN pip install --no-cache-dir --no-compile --no-deps --require-hashes --target /app/dependencies --requirement /tmp/controller.txt \
- && rm -rf /app/dependencies/kubernetes/aio
+ && rm -rf /app/dependencies/kubernetes/aio \
+ && find /app/dependencies/botocore/data -mindepth 1 -maxdepth 1 -type d ! -name sqs ! -name sts -exec rm -rf {} +
 COPY controllers /app/controllers
 COPY ebbtide/vocabulary /app/ebbtide/vocabulary
 

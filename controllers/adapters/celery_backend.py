@@ -295,6 +295,13 @@ def _unsafe_settings(settings: Mapping[str, Any], pool: PoolPolicy) -> Iterator[
             f"Celery ends a task after {duration(limit)}, and longestJob is {duration(longest)}: a worker that stops "
             "is killed soon after that; raise longestJob, or lower the time limit"
         )
+    waits = number(settings, "consumer_timeout")
+    if 0 < waits <= longest:
+        yield (
+            f"workers request a consumer timeout of {duration(waits)}, and longestJob is {duration(longest)}: RabbitMQ "
+            f"delivers a task of more than {duration(waits)} again while it runs; raise consumer_timeout on the "
+            "broker, and consumerTimeout of the stack file"
+        )
     if settings.get("purge") is True:
         yield "workers start with --purge, which deletes the waiting tasks each time; leave it out"
     if settings.get("beat") is True and not pool.min_workers == pool.max_workers == 1:
@@ -304,6 +311,11 @@ def _unsafe_settings(settings: Mapping[str, Any], pool: PoolPolicy) -> Iterator[
         )
     if pool.safe_stop and settings.get("pool") in _UNTRIED_POOLS:
         yield f"safeStop is declared, and no stop of a worker with --pool {settings['pool']} was tried; use prefork"
+    if pool.safe_stop and settings.get("pool") == "prefork" and (init := settings.get("group")):
+        yield (
+            f"safeStop is declared, and {str(init)[:100]} passes SIGTERM on to the process of a running task and ends "
+            "it: write tini without -g, or dumb-init --single-child"
+        )
     yield from other_queues(settings.get("queues"), pool.queues)
     if pool.safe_stop:
         yield from unsafe_stop(settings)

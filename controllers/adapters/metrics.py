@@ -3,11 +3,14 @@
 An unknown value is omitted, never reported as 0: an alert on "no demand" must not fire because Redis is unavailable.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from controllers.ports import Known, PoolName, ReconcileReport, Untrusted
+
+if TYPE_CHECKING:
+    from controllers.adapters.broker_demand import BrokerDemand
 
 FORMAT = "text/plain; version=0.0.4; charset=utf-8"
 _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
@@ -83,6 +86,11 @@ def family(name: str, meaning: str, samples: Iterable[Sample]) -> str:
     kind = "counter" if name.endswith("_total") else "gauge"
     lines = [f"ebbtide_{name}{_labels(labels)} {float(value)!r}\n" for labels, value in samples if value is not None]
     return f"# HELP ebbtide_{name} {meaning}\n# TYPE ebbtide_{name} {kind}\n{''.join(lines)}" if lines else ""
+
+
+def broker_families(brokers: "Sequence[BrokerDemand]") -> Iterator[str]:
+    ages = _by("broker", [(broker.name, broker.answer_age) for broker in brokers])
+    yield family("broker_answer_age_seconds", "Time since the broker last answered for each of its queues", ages)
 
 
 def _labels(labels: Mapping[str, str]) -> str:

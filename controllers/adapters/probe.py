@@ -1,11 +1,12 @@
-"""Faults in the connection to Redis, checked once at start: one line per fault, with a remedy.
+"""Faults in the connections to Redis and to brokers, checked at start: one line per fault, with a remedy.
 
-A fault does not stop the process: the affected pools are held until a reading succeeds.
+A fault does not stop the process: the affected pools are held until a reading succeeds. While there is one the check
+repeats, since it may have hidden others, and a fault that has ended is no longer shown.
 """
 
 import socket
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from redis import Redis
 from redis.exceptions import AuthenticationError, RedisError, ResponseError
@@ -15,9 +16,29 @@ from controllers.adapters.redis_demand import RedisDemand, UnknownSource, by_bac
 from controllers.ports import Known, Unknown
 from ebbtide.vocabulary.controller_config import ControllerConfig, RedisEndpoint
 
+_AGAIN = 60.0  # seconds from one check to the next
+
+
+def follow_faults(
+    check: Callable[[], list[str]],
+    show: Callable[[list[str], Sequence[str]], object],
+    ended: Callable[[float], bool],
+) -> None:
+    """Check until there is no fault. `show` gets all and the new ones; `ended` waits and returns True to stop."""
+    faults: list[str] = []
+    while True:
+        before, faults = faults, check()
+        show(faults, [fault for fault in faults if fault not in before])
+        if not faults or ended(_AGAIN):
+            return
+
 
 def probe(config: ControllerConfig, environment: Mapping[str, str]) -> list[str]:
-    """Return the faults of the config's Redis and of the pools' queues."""
+    """Return the faults of the config's Redis, of the pools' queues in it, and of the users of brokers."""
+    return [*_redis_faults(config, environment), *_broker_faults(config, environment)]
+
+
+def _redis_faults(config: ControllerConfig, environment: Mapping[str, str]) -> list[str]:
     endpoint = config.redis
     try:
         with connect(endpoint, environment) as client:
@@ -37,6 +58,22 @@ def probe(config: ControllerConfig, environment: Mapping[str, str]) -> list[str]
         if endpoint.tls:
             return [f"{port} does not speak TLS and was spoken to with it: is there a TLS port? else use redis://"]
         return [f"{port} speaks TLS and was spoken to without: use rediss://"]
+
+
+def _broker_faults(config: ControllerConfig, environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield what the users of RabbitMQs may do beyond looking."""
+    for endpoint in config.brokers:
+        from controllers.adapters.rabbit_broker import RabbitBroker  # its library takes 3 MiB of memory
+
+        broker = RabbitBroker(endpoint, environment.get(endpoint.password_env, ""))
+        excess = broker.excess_rights()
+        broker.close()
+        user = f"warning: broker {endpoint.name}: user {endpoint.username}"
+        if isinstance(excess, Unknown):
+            why = excess.why.replace(f"broker {endpoint.name}", "the broker")
+            yield f"{user}: its rights could not be checked: {why}"
+        elif excess:
+            yield f"{user} {' and '.join(excess)}; it only needs to look: {endpoint.reader_commands}"
 
 
 def _server_faults(client: Redis) -> Iterator[str]:

@@ -32,6 +32,7 @@ def connect(endpoint: RedisEndpoint, environment: Mapping[str, str]) -> Redis:
         "socket_timeout": SOCKET_TIMEOUT,
         "socket_connect_timeout": SOCKET_TIMEOUT,
         "retry": None,  # the default is ten times
+        "encoding_errors": "replace",  # any client may write names that are no UTF-8
         "driver_info": None,  # sending the library's name would require another right
         "maint_notifications_config": MaintNotificationsConfig(enabled=False),  # likewise
     }

@@ -21,14 +21,10 @@ class Trust:
     def __init__(self, limit: timedelta = DISTRUST) -> None:
         self._limit = limit.total_seconds()
         self._identity, self._queues_known = "", 0
-        self._hosts: dict[PoolName, Mapping[str, int]] = {}  # each pool's hosts, and the number of registered workers
+        self._hosts: dict[PoolName, Mapping[str, int]] = {}  # newest hosts of each pool, with their registered workers
         self._crews: dict[PoolName, dict[str, int]] = {}  # the same before a change, until all are back
-        self._suspects: dict[PoolName, set[str]] = {}
-        self._why, self._revealed, self._until = (
-            "",
-            -1.0,
-            -1.0,
-        )  # reason; time at which a change was noticed; time until which readings are untrusted
+        self._suspects: dict[PoolName, dict[str, float]] = {}  # hosts, each with the time until which it is awaited
+        self._why, self._revealed = "", -1.0  # reason; time at which a change was noticed
 
     def observe_server(self, identity: str, queues_known: int, at: float) -> None:
         if self._identity not in ("", identity):
@@ -38,10 +34,13 @@ class Trust:
         self._identity, self._queues_known = identity, queues_known
 
     def distrust(self, why: str, at: float) -> None:
-        """Suspect every known host until it reports idle. The reading at this instant is untrusted in any case."""
-        self._why, self._revealed, self._until = why, at, at + self._limit
+        """Suspect every known host until it reports idle. The reading at this instant is untrusted in any case.
+
+        A host that is gone since an earlier change keeps that change's limit: it may have been deleted.
+        """
+        self._why, self._revealed = why, at
         for pool, hosts in self._hosts.items():
-            self._suspects[pool] = {*hosts, *self._suspects.get(pool, ())}
+            self._suspects[pool] = self._suspects.get(pool, {}) | dict.fromkeys(hosts, at + self._limit)
             crew = {host: workers for host, workers in hosts.items() if workers > 1}
             self._crews[pool] = crew | self._crews.get(pool, {})
 
@@ -51,16 +50,16 @@ class Trust:
 
     def doubts(self, pool: PoolName, workers: Sequence[tuple[str, bool]], at: float) -> str | None:
         """Return why this pool's reading is not trusted, given its hosts and their idleness; None if it is trusted."""
-        suspects = self._suspects.get(pool, set())
-        suspects -= self.idle_hosts(pool, workers)
-        # The reading that reveals the change is untrusted in any case: it ends the series of trusted readings.
-        if at == self._revealed or (suspects and at < self._until):
-            return f"{self._why} ({len(suspects)} hosts to go)"
-        self._suspects.pop(pool, None)
+        idle = self.idle_hosts(pool, workers)
+        awaited = self._suspects.pop(pool, {})
+        suspects = {host: until for host, until in awaited.items() if at < until and host not in idle}
+        if suspects:
+            self._suspects[pool] = suspects
         self._hosts.pop(pool, None)
         if workers:
             self._hosts[pool] = Counter(host for host, _ in workers)
-        return None
+        # The reading that reveals the change is untrusted in any case: it ends the series of trusted readings.
+        return f"{self._why} (hosts to go: {len(suspects)})" if suspects or at == self._revealed else None
 
     def idle_hosts(self, pool: PoolName, workers: Sequence[tuple[str, bool]]) -> frozenset[str]:
         """Return the hosts whose workers all report idle and, after a change, are as many as before."""

@@ -17,6 +17,7 @@ from redis.exceptions import RedisError, ResponseError, TimeoutError  # noqa: A0
 LOOK = 0.2  # seconds until the listener notices that it was closed
 SILENCE = 5.0  # seconds without an event until a ping, and then until the connection counts as dead
 POLL, RETRY = 0.075, 60.0  # seconds between notifications without tracking, and until tracking is tried again
+PUBLISHED = "ebbtide:published"  # key that producers on a message broker write: ebbtide/jobs/published.py
 MOST_PREFIXES = 100  # the server compares each written key with each prefix
 
 

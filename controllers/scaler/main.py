@@ -3,7 +3,7 @@
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
 from time import monotonic
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from controllers.adapters.journal import Events, LineJournal, objects_of
 from controllers.adapters.kube_cluster import KubeCluster
-from controllers.adapters.metrics import Meter, family
-from controllers.adapters.probe import probe
+from controllers.adapters.metrics import Meter, broker_families, family
+from controllers.adapters.probe import follow_faults, probe
 from controllers.adapters.redis_connection import connect
 from controllers.adapters.redis_demand import Demand, demand_sources, prefixes_to_watch
-from controllers.adapters.wakers import TrackingListener
+from controllers.adapters.wakers import PUBLISHED, TrackingListener
 from controllers.ports import Ports
 from controllers.process import ConfigFile, ElectedProcess, start
 from controllers.scaler.budgets import OPEN, closed_by_any, window_at
@@ -25,7 +25,7 @@ from ebbtide.vocabulary.documents import encoded, load
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE
 
 if TYPE_CHECKING:
-    from controllers.adapters.rabbit_demand import RabbitDemand
+    from controllers.adapters.broker_demand import BrokerDemand
 
 _PATIENCE = 30.0  # seconds beyond three resyncs: after this time without a reconcile the process is unhealthy
 
@@ -44,13 +44,13 @@ def read(text: str) -> ControllerConfig:
     return config
 
 
-def _broker_demands(config: ControllerConfig, notify: Callable[[], object]) -> "Sequence[RabbitDemand]":
+def _broker_demands(config: ControllerConfig, notify: Callable[[], object]) -> "Sequence[BrokerDemand]":
     """Return the sources of pools in message brokers; they connect to nothing until they start."""
-    if not config.brokers:
+    if not config.extended:
         return ()
-    from controllers.adapters.rabbit_demand import rabbit_demands  # its library takes 3 MiB of memory
+    from controllers.adapters.broker_demand import broker_demands
 
-    return rabbit_demands(config, os.environ, partial(connect, config.redis, os.environ), notify)
+    return broker_demands(config, os.environ, partial(connect, config.redis, os.environ), notify)
 
 
 class ScalerTerm:
@@ -64,6 +64,7 @@ class ScalerTerm:
         self._brokers = _broker_demands(config, notify)
         self.demand = Demand([*in_redis.sources, *self._brokers])
         self.listener = TrackingListener(redis, prefixes_to_watch(config), notify)
+        self._producers = TrackingListener(redis, [PUBLISHED] if self._brokers else [], self._published)
         self._events = Events(process.api, objects_of(config))
         self._journal = LineJournal(sys.stdout, process.meter, self._events, lambda: self._cluster.last_error)
         ports = Ports(
@@ -75,12 +76,14 @@ class ScalerTerm:
             doubt=process.doubt,
         )
         self.loop = Loop(config, ports)
-        self.faults: list[str] = []  # in the connection to Redis
+        self.faults: list[str] = []  # in the connections to Redis and to brokers
+        self._closing = threading.Event()
         self._next_check, self._too_short = 0.0, False
 
     def start(self) -> None:
         self._cluster.start()
         self.listener.start()
+        self._producers.start()
         for broker in self._brokers:
             broker.start()
         threading.Thread(target=self._probe, name="probe", daemon=True).start()
@@ -90,6 +93,14 @@ class ScalerTerm:
 
     def p99(self) -> dict[str, float | None]:
         return self._cluster.measures.p99()
+
+    def broker_families(self) -> Iterator[str]:
+        return broker_families(self._brokers)
+
+    def wake(self) -> str:
+        """Return how the controller notices changes: of queues in Redis, and of producers that use a broker."""
+        in_redis = self.listener.mode()
+        return f"{in_redis}; producers on brokers: {self._producers.mode()}" if self._brokers else in_redis
 
     def reconcile(self) -> timedelta:
         began = monotonic()
@@ -102,11 +113,19 @@ class ScalerTerm:
 
     def close(self) -> None:
         self._meter.report = None
+        self._closing.set()
         self._events.close()
         self.listener.close()
+        self._producers.close()
         for broker in self._brokers:
             broker.close()
         self._cluster.close()
+
+    def _published(self) -> None:
+        """Ask the brokers at once, unless the listener only polls: it would ask them several times a second."""
+        if self._producers.mode() == "tracking":
+            for broker in self._brokers:
+                broker.published()
 
     def _check_closing_guard(self) -> None:
         """Report a closing guard that is shorter than the time in which pods end and start again."""
@@ -117,9 +136,12 @@ class ScalerTerm:
             self._journal.noted(self._clock.now(), "closing guard", message)
 
     def _probe(self) -> None:
-        self.faults = probe(self._config, os.environ)
-        for fault in self.faults:
-            self._journal.noted(self._clock.now(), "redis", fault)
+        follow_faults(partial(probe, self._config, os.environ), self._show_faults, self._closing.wait)
+
+    def _show_faults(self, faults: list[str], new: Sequence[str]) -> None:
+        self.faults = faults
+        for fault in new:
+            self._journal.noted(self._clock.now(), "connections", fault)
 
 
 class ScalerProcess(ElectedProcess[ControllerConfig, ScalerTerm]):
@@ -153,7 +175,7 @@ class ScalerProcess(ElectedProcess[ControllerConfig, ScalerTerm]):
         return {
             **super().status(),
             "customer": config.customer,
-            "wake": term.listener.mode() if term else "standby",
+            "wake": term.wake() if term else "standby",
             "probe": term.faults if term else [],
             "measures": {f"{name}P99": p99 for name, p99 in term.p99().items()} if term else {},
             "window": window,
@@ -169,4 +191,5 @@ class ScalerProcess(ElectedProcess[ControllerConfig, ScalerTerm]):
                 for name, p99 in term.p99().items()
             ]
             families.append(family("redis_calls_total", "Queue readings", [({}, term.demand.calls)]))
+            families += term.broker_families()
         return "".join([*families, self.meter.text(self.clock.now())])

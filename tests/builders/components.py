@@ -11,7 +11,13 @@ from ebbtide.recording.resources import Resource
 from ebbtide.settings import load_stack
 from ebbtide.settings.sections.workers import Source, WorkerSettings
 from ebbtide.settings.sections.workloads import WorkloadSettings
-from ebbtide.vocabulary.controller_config import BudgetPolicy, ControllerConfig, PoolPolicy, RedisEndpoint
+from ebbtide.vocabulary.controller_config import (
+    BrokerEndpoint,
+    BudgetPolicy,
+    ControllerConfig,
+    PoolPolicy,
+    RedisEndpoint,
+)
 from ebbtide.vocabulary.labels import Category
 from ebbtide.vocabulary.windows import BusinessHours, WeeklyInterval
 from tests.builders.recorded import record
@@ -19,6 +25,17 @@ from tests.paths import DATA
 
 STACK = StackContext(customer="acme")
 REDIS = RedisEndpoint(host="ebbtide-redis.ebbtide.svc", password_env="REDIS_PASSWORD")
+BROKER = BrokerEndpoint(
+    name="jobs",
+    host="mq.example.com",
+    port=5671,
+    vhost="prod",
+    tls=True,
+    management="https://mq.example.com:443",
+    username="reader",
+    password_env="BROKER_JOBS_PASSWORD",
+)
+"""A RabbitMQ."""
 WORKING_DAYS = tuple(WeeklyInterval(day, 8 * 60, 19 * 60) for day in range(5))
 
 

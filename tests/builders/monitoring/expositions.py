@@ -6,9 +6,11 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from controllers.adapters.kube_cache import KubeCache
+from controllers.adapters.metrics import broker_families
 from controllers.doubt import TRUST
 from controllers.exporter import main as exporter
 from controllers.exporter.certificates import Certificates
@@ -43,7 +45,7 @@ def kubeconfig(folder: Path) -> str:
 
 
 def of_the_scaler(folder: Path) -> str:
-    """Of a leader that sees a pool with waiting jobs and workers, and an open budget."""
+    """Of a leader that sees a pool with waiting jobs and workers, an open budget, and a broker."""
     bench = Bench(config(pool_policy(), budgets=budgets("api")))
     bench.staff("train", 2, busy=1)
     bench.queues["train"].enqueue(3)
@@ -55,7 +57,8 @@ def of_the_scaler(folder: Path) -> str:
     for _ in range(2):
         bench.pass_time(timedelta(seconds=10))
         process.meter.reconciled(bench.report)
-    return process.metrics()
+    broker: Any = SimpleNamespace(name="jobs", answer_age=0.4)
+    return process.metrics() + "".join(broker_families([broker]))
 
 
 def of_the_workload_controller(folder: Path) -> str:

@@ -438,6 +438,8 @@ def test_celery_settings_are_remembered_while_no_worker_reports(client: Redis, r
         ({"time_limit": 7201}, "longestJob is 2 h: a worker that stops is killed"),
         ({"reads_elsewhere": True}, "another broker (broker_read_url)"),
         ({"results_stay": True}, "forever (result_expires)"),
+        ({"consumer_timeout": 7200}, "request a consumer timeout of 2 h, and longestJob is 2 h"),
+        ({"group": "tini -g", "pool": "prefork"}, "tini -g passes SIGTERM on to the process of a running task"),
         ({"purge": True}, "--purge, which deletes the waiting tasks"),
         ({"beat": True}, "--beat: each sends the schedule"),
         ({"pool": "gevent"}, "--pool gevent was tried"),
@@ -466,6 +468,7 @@ def test_celery_visibility_timeout_in_a_report_of_the_release_before_is_compared
         *("not JSON", "[1]", '{"visibility_timeout": "1h", "concurrency": null}'),
         '{"queues": "train", "signals": [], "acks_early": 1, "pool": {}, "time_limit": 1e308, "purge": 2}',
         json.dumps({"queues": ["train"], "signals": {"SIGTERM": "warm", "SIGQUIT": "cold"}, "pool": "prefork"}),
+        json.dumps({"group": "tini -g", "pool": "threads", "consumer_timeout": 7201}),
     ],
 )
 def test_celery_settings_that_cannot_be_read_say_nothing(client: Redis, reader: Redis, text: str) -> None:

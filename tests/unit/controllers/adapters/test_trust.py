@@ -85,3 +85,24 @@ def test_two_flushes_forget_no_worker_that_is_not_back() -> None:
         assert trust.doubts("train", [("a", True)], at)
 
     assert trust.idle_hosts("train", [("a", True)]) == frozenset()
+
+
+def test_a_host_that_was_deleted_is_given_up_although_changes_go_on() -> None:
+    trust, at = seen_once([("gone", True), ("a", True)]), 0.0
+    for number in range(1, 4):
+        at = number * LIMIT * 0.8
+        trust.distrust("the connection was lost", at)
+        assert trust.doubts("train", IDLE, at)
+        if number == 1:
+            assert trust.doubts("train", IDLE, at + LIMIT * 0.9)
+
+    assert trust.doubts("train", IDLE, at + 1.0) is None
+
+
+def test_a_host_that_reports_after_a_change_is_awaited_again_after_the_next_one() -> None:
+    trust = seen_once(BUSY)
+    for at in (1.0, LIMIT * 0.8):
+        trust.distrust("the connection was lost", at)
+        assert trust.doubts("train", BUSY, at)
+
+    assert trust.doubts("train", BUSY, LIMIT + 1.0)
