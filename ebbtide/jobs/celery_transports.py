@@ -15,29 +15,21 @@ from contextlib import suppress
 from queue import Empty
 from typing import Any, Protocol
 
-from celery import Celery
+from celery import VERSION, Celery, __version__
 from celery.worker import state
 from redis import Redis
 
+from ebbtide.jobs.busy_report import REDIS_URL, reports_client
+from ebbtide.jobs.consumer_timeout import consumer_arguments
 from ebbtide.jobs.patience import Patience
 
-REDIS_URL = "EBBTIDE_REDIS_URL"
-"""Variable with the address of the Redis that gets the reports, for workers on another broker."""
-
-CONSUMER_TIMEOUT = "EBBTIDE_CONSUMER_TIMEOUT"
-"""Variable with the seconds that RabbitMQ waits for an acknowledgement, of the stack file's `consumerTimeout`."""
-
-_TIMEOUT_ARGUMENT = "x-consumer-timeout"  # RabbitMQ 3.12 and newer; in milliseconds. Older ones ignore it
 _LAYOUT = ("global_keyprefix", "sep", "unacked_key", "unacked_index_key")  # attributes of a channel: names of its keys
-_WAIT = 5.0  # seconds for one answer of Redis
-
-
-class NoReports(OSError):
-    """The environment names no Redis for the reports."""
+_SCALED = ("amqp", "sqs")  # besides Redis
+_OLDEST = (5, 7)  # release of Celery that forgets all discarded tasks after a lost connection
 
 
 class Transport(Protocol):
-    """What the hooks need of a broker. `channel` is the consumer's; `held` has 0 if only Celery knows its messages."""
+    """What the hooks ask of a broker. `channel` is the consumer's; `held` has 0 if only Celery knows its messages."""
 
     def before_consuming(self, app: Celery, /) -> None: ...
     def consuming(self, channel: Any, /) -> None: ...
@@ -51,7 +43,12 @@ class Transport(Protocol):
 
 def transport_of(app: Celery) -> Transport:
     """Return the transport of the app's workers. It connects to nothing."""
-    return RedisTransport() if app.connection_for_read().transport.driver_type == "redis" else OtherTransport()
+    driver = app.connection_for_read().transport.driver_type
+    if driver == "sqs":
+        from ebbtide.jobs.celery_sqs import SqsTransport  # boto3 is there only for workers on SQS
+
+        return SqsTransport(driver)
+    return RedisTransport() if driver == "redis" else OtherTransport(driver)
 
 
 class RedisTransport:
@@ -70,7 +67,7 @@ class RedisTransport:
         pop has another connection pool: when it fails, Celery reconnects by itself.
         """
         channel.pool.set_retry(Patience())
-        _keep_running_tasks(channel, self._running)
+        keep_running_tasks(channel, self._running)
 
     def stop_taking(self, channel: Any) -> None:
         """Read the last pop, which has no public function; without a consumer its message goes back to the queue."""
@@ -79,9 +76,7 @@ class RedisTransport:
                 channel._brpop_read()  # noqa: SLF001
 
     def held(self, channel: Any) -> int:
-        """Return also messages that wait for their `eta` or a rate limit: `state.requests` may lack them."""
-        qos = getattr(channel, "qos", None)  # none while it reconnects
-        return 0 if qos is None else len(qos._delivered) - len(qos._dirty)  # noqa: SLF001 - kombu counts them so
+        return held(channel)
 
     def settings(self, channel: Any) -> Mapping[str, Any]:
         return {
@@ -106,22 +101,18 @@ class RedisTransport:
 
 
 class OtherTransport:
-    """RabbitMQ, SQS and every other transport."""
+    """RabbitMQ, and every other transport that has no class of its own. `driver` is kombu's `driver_type`."""
 
-    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
-        self._environment = environment
+    def __init__(self, driver: str, environment: Mapping[str, str] = os.environ) -> None:
+        self._driver, self._environment = driver, environment
 
     def before_consuming(self, app: Celery) -> None:
-        """Give RabbitMQ the longest wait for an acknowledgement, as an argument of the consumers.
-
-        Among the arguments of a queue it would stop workers and producers: RabbitMQ refuses to declare an existing
-        queue with other arguments.
-        """
-        seconds = self._environment.get(CONSUMER_TIMEOUT, "")
-        if seconds.isdecimal() and app.connection_for_read().transport.driver_type == "amqp":
+        """Give RabbitMQ the longest wait for an acknowledgement, as an argument of the consumers."""
+        ours = consumer_arguments(self._environment)
+        if ours and self._driver == "amqp":
             for queue in app.amqp.queues.consume_from.values():
                 arguments: Mapping[str, Any] = queue.consumer_arguments or {}
-                queue.consumer_arguments = {_TIMEOUT_ARGUMENT: int(seconds) * 1000, **arguments}
+                queue.consumer_arguments = {**ours, **arguments}
 
     def consuming(self, _channel: Any) -> None:
         pass
@@ -139,24 +130,28 @@ class OtherTransport:
         return multiplier  # only Redis' transport knows `worker_disable_prefetch`
 
     def reports(self, _app: Celery) -> Redis:
-        """Return a client of the Redis for reports. Raises `NoReports`, or an error of the client's."""
-        url = self._environment.get(REDIS_URL, "")
-        if not url:
-            raise NoReports(f"{REDIS_URL} is not set")
-        try:
-            return Redis.from_url(url, socket_timeout=_WAIT, socket_connect_timeout=_WAIT)
-        except ValueError:
-            raise NoReports(f"{REDIS_URL} is no address of a Redis") from None  # without the password
+        return reports_client(self._environment)
 
     def problems(self, pool: str) -> list[str]:
         """Return one sentence for each fault of a worker with this `--pool`."""
         problems: list[str] = []
-        if not self._environment.get(REDIS_URL):
+        if self._driver not in _SCALED:
             problems.append(
-                f"{REDIS_URL} is not set: this worker does not report whether it is idle, so its pool never shrinks "
-                "while one of its workers runs a task"
+                f"the broker is {self._driver}: Ebbtide counts tasks in Redis, RabbitMQ and SQS, so this worker runs "
+                "and no pool is scaled by its tasks"
             )
-        if pool == "solo":
+        elif VERSION[:2] < _OLDEST:
+            problems.append(
+                f"Celery {__version__} is older than 5.7: after a lost connection to the broker a worker may report "
+                "for ever that it is busy, so its pod stays; install Celery 5.7"
+            )
+        if not self._environment.get(REDIS_URL):
+            when = "" if self._driver == "sqs" else " while one of its workers runs a task"
+            problems.append(
+                f"{REDIS_URL} is not set: this worker does not report whether it is idle, so its pool never shrinks"
+                + when
+            )
+        if pool == "solo" and self._driver == "amqp":
             problems.append(
                 "--pool solo sends no heartbeats while a task runs: RabbitMQ gives a task of more than about 3 minutes "
                 "to another worker, and it runs twice; use --pool prefork"
@@ -164,7 +159,13 @@ class OtherTransport:
         return problems
 
 
-def _keep_running_tasks(channel: Any, running_messages: list[Any]) -> None:
+def held(channel: Any) -> int:
+    """Return also messages that wait for their `eta` or a rate limit: `state.requests` may lack them."""
+    qos = getattr(channel, "qos", None)  # none while it reconnects
+    return 0 if qos is None else len(qos._delivered) - len(qos._dirty)  # noqa: SLF001 - kombu counts them so
+
+
+def keep_running_tasks(channel: Any, running_messages: list[Any]) -> None:
     """Keep the messages of running tasks when the connection breaks; a stock worker returns them, and they run twice.
 
     They stay in `unacked` and are acknowledged on the new connection when they end (`running_messages` come from the

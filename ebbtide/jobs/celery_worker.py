@@ -1,10 +1,10 @@
 """Make a Celery app's workers scalable: `ebbtide.jobs.celery_worker.install(app)`, one line where `app` is created.
 
-It does five things. Messages carry the time they were sent, so that their wait is known. Workers report whether they
+It does six things. Messages carry the time they were sent, so that their wait is known. Workers report whether they
 are idle (`busy_report`). Workers and producers report the settings that must match the controller and the stack file.
-On SIGTERM a worker stops taking messages at once. And, with Redis as the broker, a task does not run again because
-Redis was unavailable or full when it ended, or because the worker's connection broke while it ran. `celery_transports`
-has the parts that depend on the broker.
+Producers on a message broker notify the controller (`published`). On SIGTERM a worker stops taking messages at once.
+And, with Redis as the broker, a task does not run again because Redis was unavailable or full when it ended, or because
+the worker's connection broke while it ran. `celery_transports` has the parts that depend on the broker.
 
 The stock worker handles SIGTERM only at the next iteration of its event loop, up to a second later, and may take one
 more message. While other tasks run it neither runs that message nor returns it: a job waits for hours in a pod that is
@@ -44,7 +44,10 @@ except ModuleNotFoundError as missing:
 
 from ebbtide.jobs import celery_checkpoints
 from ebbtide.jobs.busy_report import BusyReport, Reporter
-from ebbtide.jobs.celery_transports import RedisTransport, Transport, transport_of
+from ebbtide.jobs.celery_prefork import keep_sent_jobs, unaccepted
+from ebbtide.jobs.celery_transports import REDIS_URL, RedisTransport, Transport, transport_of
+from ebbtide.jobs.consumer_timeout import stated_seconds, timeout_problems
+from ebbtide.jobs.published import Published
 from ebbtide.jobs.stop_signals import COLD, WARM, stop_report
 
 SENT = "ebbtide_sent"
@@ -69,6 +72,7 @@ class StopTaking(bootsteps.StartStopStep):
 
     def start(self, c: Any) -> None:
         self._transport.consuming(c.task_consumer.channel)
+        keep_sent_jobs(c.pool)
         close = c.blueprint.on_close
         if not isinstance(close, _Closing):  # a consumer starts again whenever its connection was lost
             c.blueprint.on_close = _Closing(c, close, self._transport)
@@ -97,7 +101,8 @@ def install(app: Celery) -> None:
     celery_checkpoints.install(app)
     hooks = _Hooks(app)
     signals.before_task_publish.connect(_stamp, weak=False)
-    signals.before_task_publish.connect(hooks.published, weak=False)
+    signals.before_task_publish.connect(hooks.publishing, weak=False)
+    signals.after_task_publish.connect(hooks.published, weak=False)
     signals.worker_ready.connect(hooks.ready, weak=False)
     signals.task_received.connect(hooks.received, weak=False)
     signals.worker_shutting_down.connect(hooks.stopping, weak=False)
@@ -111,6 +116,7 @@ class _Hooks:
         self._settings: dict[str, Any] = {}
         self._report: BusyReport | None = None
         self._published: dict[str, float] = {}
+        self._notification = Published(lambda: self._transport.reports(app))
         self._received = 0
 
     @cached_property
@@ -123,7 +129,12 @@ class _Hooks:
         if self._report is not None:
             return  # ready again after the connection was lost
         options = _options(self._app, sender, self._transport)
-        for problem in (*unsafe_settings(self._app, self._transport), *self._transport.problems(options["pool"])):
+        for problem in (
+            *unsafe_settings(self._app, self._transport),
+            *self._transport.problems(options["pool"]),
+            *timeout_problems(os.environ, options["time_limit"]),
+            *_group_signal(options["pool"]),
+        ):
             _log.warning("%s", problem)
         reported = settings(self._app, self._transport, sender.task_consumer.channel)
         self._settings = {**reported, **_places(self._app)}
@@ -133,7 +144,17 @@ class _Hooks:
         self._report = BusyReport(reporter, self._connect, self._is_busy, _wake_event_loop, self._present)
         self._report.start()
 
-    def published(self, declare: Sequence[Any] | None = None, **_: Any) -> None:
+    @cached_property
+    def _notifies(self) -> bool:
+        """On Redis the controller tracks the queues themselves."""
+        return bool(os.environ.get(REDIS_URL)) and not isinstance(self._transport, RedisTransport)
+
+    def published(self, **_: Any) -> None:
+        """Notify the controller: it asks a message broker only once a second."""
+        if self._notifies:
+            self._notification.publish()
+
+    def publishing(self, declare: Sequence[Any] | None = None, **_: Any) -> None:
         """Store the producer's settings, which decide a task's list: a pool without workers has no other report."""
         if not isinstance(self._transport, RedisTransport):
             return
@@ -153,7 +174,8 @@ class _Hooks:
 
     def _is_busy(self) -> bool:
         """A task runs on after its connection was lost, although the worker no longer holds its message."""
-        return bool(state.requests or state.active_requests) or self._held() > 0
+        sent = unaccepted(self._consumer.pool)
+        return bool(state.requests or state.active_requests or sent) or self._held() > 0
 
     def _present(self) -> dict[str, str | int]:
         """Return `held`, the messages that this worker holds, `active`, those that run or are about to, `received`,
@@ -168,7 +190,9 @@ class _Hooks:
         }
         return {
             "held": self._held(),
-            "active": max(len(state.active_requests), int(bool(state.reserved_requests))),
+            "active": max(
+                len(state.active_requests) + unaccepted(self._consumer.pool), int(bool(state.reserved_requests))
+            ),
             "received": self._received,
             "settings": json.dumps(reported),
         }
@@ -223,6 +247,7 @@ def _options(app: Celery, consumer: Any, transport: Transport) -> dict[str, Any]
         "cancels_on_loss": bool(app.conf.worker_cancel_long_running_tasks_on_connection_loss),
         "acks_early": sorted(early)[:MOST_NAMES] if app.conf.task_acks_late else [],
         "remapped": os.environ.get("REMAP_SIGTERM", ""),
+        "consumer_timeout": stated_seconds(os.environ),
     }
 
 
@@ -237,11 +262,22 @@ def _places(app: Celery) -> dict[str, bool]:
     """Return whether tasks are read from another broker than they are sent to, and results stay in it forever."""
     read, write = app.connection_for_read(), app.connection_for_write()
     results: dict[str, Any] = getattr(app.backend, "connparams", {})
-    beside = (results.get("host"), int(results.get("port") or 0)) == (write.hostname, write.port or write.default_port)
+    beside = (results.get("host"), int(results.get("port") or 0)) == (
+        write.hostname,
+        write.port or write.transport.default_port,
+    )
     return {
         "reads_elsewhere": read.as_uri() != write.as_uri(),
         "results_stay": beside and not app.conf.result_expires,
     }
+
+
+def _group_signal(pool: str) -> list[str]:
+    """Return a sentence if the container's first process signals the processes of running tasks, too."""
+    init = stop_report(_own_handler).get("group")
+    if init is None or pool != "prefork":
+        return []
+    return [f"{init} passes SIGTERM on to the process of a running task and ends it: it must signal only the worker"]
 
 
 def _own_handler(handler: Any) -> str | None:

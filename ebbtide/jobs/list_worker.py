@@ -16,6 +16,7 @@ handled. When stopping, it exits after that, or at once if it has no payload.
 """
 
 import logging
+import os
 import signal
 import socket
 import threading
@@ -38,6 +39,7 @@ from ebbtide.jobs.checkpoints.probe import await_store
 from ebbtide.jobs.checkpoints.shared_memory import StopFlag
 from ebbtide.jobs.last_chance import LastChance
 from ebbtide.jobs.list_checkpoints import PUT_BACK, HandledPayload, id_in
+from ebbtide.jobs.stop_signals import ends_fork
 from ebbtide.jobs.unblocking import PopGate, Unblocker
 
 POP_FOR = 5  # seconds
@@ -90,6 +92,7 @@ class ListWorker:
         self._connection = _single_tries(connection)
         self._queue = queue
         self._handle = handle
+        self._pid = os.getpid()
         self._host = socket.gethostname()
         self._name = name or self._host
         self._taken = f"{queue}:processing:{self._name}"
@@ -108,6 +111,7 @@ class ListWorker:
     def run(self) -> None:
         """Handle payloads until SIGTERM or SIGINT. Call it from the main thread."""
         self._unblocker.start()
+        self._pid = os.getpid()  # the object may be older than a fork
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         if self._pool is not None:
@@ -130,8 +134,8 @@ class ListWorker:
         beating.join()  # a heartbeat after `_leave` would announce a worker that has exited
         self._leave()
 
-    def _stop(self, _number: int, _frame: FrameType | None) -> None:
-        if not self._gate.closed:
+    def _stop(self, number: int, _frame: FrameType | None) -> None:
+        if not ends_fork(number, self._pid) and not self._gate.closed:
             self._gate.closed = True
             self._stop_flag.set()
             self._unblocker.ask()

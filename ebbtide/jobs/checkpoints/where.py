@@ -18,14 +18,18 @@ from redis.exceptions import RedisError
 from ebbtide.jobs.checkpoints.attempts import attempt_key
 from ebbtide.jobs.checkpoints.errors import CheckpointError
 
-_URLS = ("RQ_REDIS_URL", "CELERY_BROKER_URL", "REDIS_URL")
+_URLS = ("RQ_REDIS_URL", "CELERY_BROKER_URL", "REDIS_URL", "EBBTIDE_REDIS_URL")
+_REDIS = ("redis://", "rediss://", "unix://")  # CELERY_BROKER_URL may name another broker
 _WAIT = 5.0  # seconds for one answer of Redis
 _LONGEST = 500  # characters of an error
 
 
 def connect(environment: Mapping[str, str] = os.environ) -> Redis:
     """Return a client of the worker's Redis. Raises `CheckpointError` if the environment names none."""
-    url = next((environment[name] for name in _URLS if environment.get(name)), "")
+    urls = {name: environment.get(name, "") for name in _URLS}
+    if not urls["CELERY_BROKER_URL"].startswith(_REDIS):
+        del urls["CELERY_BROKER_URL"]
+    url = next(filter(None, urls.values()), "")
     if not url:
         raise CheckpointError(f"no Redis: wanted one of {', '.join(_URLS)}, for example redis://redis:6379/0")
     authority = environment.get("REDIS_CA_FILE")

@@ -1,7 +1,9 @@
 """What a worker reports of itself in Redis, and that it removes the report."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -77,6 +79,54 @@ def test_a_change_is_reported_before_the_next_beat(
     wait_until(lambda: state(client) == b"busy", "the change")
     thread.stopping()
     wait_until(lambda: state(client) == b"stopping", "the stop")  # neither idle nor busy, whatever it does
+
+
+def test_any_number_of_changes_is_one_beat_after_a_pause(
+    client: Redis, report: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(busy_report, "BEAT", 60.0)
+    pausing, over = threading.Event(), threading.Event()
+
+    def sleep(_seconds: float) -> None:
+        pausing.set()
+        over.wait(30)
+
+    clock = SimpleNamespace(time=time.time, monotonic=time.monotonic, sleep=sleep)
+    monkeypatch.setattr(busy_report, "time", clock)
+    beats = list[None]()
+
+    def present() -> dict[str, str | int]:
+        beats.append(None)
+        return {}
+
+    thread = report(present=present)
+    thread.changed()
+    assert pausing.wait(30)
+
+    for _ in range(1000):
+        thread.changed()
+
+    assert (len(beats), thread._news.qsize()) == (1, 1)
+    over.set()
+    wait_until(lambda: len(beats) == 3, "the first change and the others")
+
+
+def test_a_redis_that_cannot_be_used_is_logged_once_and_its_return_too(
+    client: Redis, report: Started, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(busy_report, "BEAT", 0.01)
+    monkeypatch.setattr(busy_report, "PAUSE", 0.0)
+    asked = list[None]()
+
+    def connect() -> Redis:
+        asked.append(None)
+        return nowhere() if len(asked) <= 3 else client
+
+    report(connect=connect)
+    wait_until(lambda: state(client) == b"idle", "the report")
+
+    wait_until(lambda: "is reported again" in caplog.text, "the second line")
+    assert caplog.text.count("is not reported, trying again") == 1
 
 
 def test_numbers_that_change_are_reported_with_each_beat(
@@ -204,7 +254,16 @@ def test_the_report_does_not_keep_the_process_running() -> None:
 
 
 def test_workers_of_one_pod_are_distinguished_by_default() -> None:
-    own = Reporter(queues=QUEUES)
+    """Two containers have the same host name, and each may be process 1."""
+    own, other = Reporter(queues=QUEUES), Reporter(queues=QUEUES)
 
     assert own.worker.startswith(f"{own.hostname}.")
-    assert own.worker != own.hostname
+    assert own.worker != other.worker
+
+
+def test_a_member_that_is_no_text_is_forgotten(client: Redis, report: Started) -> None:
+    client.sadd("ebbtide:workers:train", b"\xff")
+
+    report()
+
+    wait_until(lambda: client.smembers("ebbtide:workers:train") == {b"pod-1.7"}, "the report")

@@ -97,7 +97,11 @@ def test_its_core_needs_only_redis_and_each_framework_is_an_extra(wheels: dict[s
     assert requirements(wheel, "rq") == {"rq<4,>=2.12"}
     assert requirements(wheel, "celery") == {"celery[redis]<6,>=5.6"}
     assert requirements(wheel, "checkpoint") == {"obstore<1,>=0.12"}
-    assert metadata(wheel).get_all("Provides-Extra") == ["celery", "checkpoint", "rq"]
+    assert requirements(wheel, "amqp") == {"amqp<6,>=5.4"}
+    assert requirements(wheel, "sqs") == {"boto3<2,>=1.40"}
+    assert requirements(wheel, "celery-sqs") == {"celery[redis,sqs]<6,>=5.7", "kombu[sqs]<6,>=5.7"}
+    extras = ["amqp", "celery", "celery-sqs", "checkpoint", "rq", "sqs"]
+    assert metadata(wheel).get_all("Provides-Extra") == extras
 
 
 def test_both_distributions_have_one_version_one_licence_and_one_range_of_pythons(wheels: dict[str, Path]) -> None:

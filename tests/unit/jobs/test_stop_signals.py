@@ -49,6 +49,7 @@ def test_handlers_are_reported_as_they_are(tmp_path: Path) -> None:
     assert stop_report(own, tmp_path)["signals"]["SIGTERM"].startswith(f"{__name__}.test_handlers_are_reported")
 
 
+DUMB = {"group": "dumb-init without --single-child"}
 WORKER = ("python", TRAP, "python rq worker")
 
 
@@ -58,19 +59,40 @@ WORKER = ("python", TRAP, "python rq worker")
         ([WORKER], {}),
         ([("sh", NO_TRAP, "sh -c rq"), WORKER], {"shell": "sh"}),
         ([("bash", TRAP, "bash start.sh"), WORKER], {}),  # it may pass the signal on
-        ([("tini", TRAP, "tini -- sh"), ("sh", NO_TRAP, "sh -c rq"), WORKER], {}),  # perhaps to the group: tini -g
+        ([("tini", TRAP, "tini -- sh"), ("sh", NO_TRAP, "sh -c rq"), WORKER], {}),
+        ([("tini", TRAP, "tini -g -- celery"), WORKER], {"group": "tini -g"}),
+        ([("tini-static", TRAP, "tini-static -s -p SIGTERM -vg celery"), WORKER], {"group": "tini -g"}),
+        ([("tini", TRAP, "tini -s -- celery -g"), WORKER], {}),
         ([("python", TRAP, "python rq worker-pool"), WORKER], {}),
-        ([("dumb-init", TRAP, "dumb-init rq worker"), WORKER], {}),
-        ([("dumb-init", TRAP, "dumb-init --rewrite 15:3 rq worker"), WORKER], {"stop_signal": "SIGQUIT"}),
-        ([("dumb-init", TRAP, "dumb-init -r15:2 rq worker"), WORKER], {"stop_signal": "SIGINT"}),
-        ([("dumb-init", TRAP, "dumb-init -r 1:15 rq worker"), WORKER], {}),
-        ([("dumb-init", TRAP, "dumb-init -r 15:0 rq worker"), WORKER], {"stop_signal": "0"}),
+        ([("dumb-init", TRAP, "dumb-init rq worker -c"), WORKER], DUMB),
+        ([("dumb-init", TRAP, "dumb-init --single-child rq worker"), WORKER], {}),
+        ([("dumb-init", TRAP, "dumb-init -r 1:15 -vc -- rq worker"), WORKER], {}),
+        ([("dumb-init", TRAP, "dumb-init --rewrite 15:3 rq worker"), WORKER], DUMB | {"stop_signal": "SIGQUIT"}),
+        ([("dumb-init", TRAP, "dumb-init -r15:2 rq worker"), WORKER], DUMB | {"stop_signal": "SIGINT"}),
+        ([("dumb-init", TRAP, "dumb-init -r 1:15 rq worker"), WORKER], DUMB),
+        ([("dumb-init", TRAP, "dumb-init -r 15:0 rq worker"), WORKER], DUMB | {"stop_signal": "0"}),
     ],
 )
-def test_the_first_process_of_the_container_is_reported_if_it_keeps_or_changes_the_signal(
+def test_the_first_process_of_the_container_is_reported_if_it_keeps_changes_or_spreads_the_signal(
     chain: list[tuple[str, str, str]], told: dict[str, str], tmp_path: Path
 ) -> None:
     report = stop_report(own, processes(tmp_path, *chain))
+
+    assert {name: value for name, value in report.items() if name != "signals"} == told
+
+
+@pytest.mark.parametrize(
+    ("command", "variable", "told"),
+    [
+        ("tini -- celery", ("TINI_KILL_PROCESS_GROUP", "1"), {"group": "tini -g"}),
+        ("dumb-init celery", ("DUMB_INIT_SETSID", "0"), {}),
+    ],
+)
+def test_the_variables_of_an_init_count_as_its_options(
+    command: str, variable: tuple[str, str], told: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(*variable)
+    report = stop_report(own, processes(tmp_path, (command.split()[0], TRAP, command), WORKER))
 
     assert {name: value for name, value in report.items() if name != "signals"} == told
 
