@@ -9,7 +9,9 @@ from components.pods.redis_access import SECRET, controllers_endpoint
 from components.redis.queues import Redis
 from ebbtide.settings.capacity.process_documents import controller_config, has_workloads, workloads_config
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.pods.aws import AwsRights, QueueAccess
 from ebbtide.settings.sections.ray import TOKEN_KEY, token_secret
+from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE
 from ebbtide.vocabulary.workloads import WorkloadsConfig
 from infra.site import Site
 
@@ -23,8 +25,14 @@ def scaler(site: Site, redis: Redis, options: pulumi.ResourceOptions) -> Control
         replicas=settings.controller.replicas,
         redis_authority=redis.authority,
         redis_secret=settings.redis.controller.secret if settings.redis.controller else SECRET,
-        broker_secrets={name: broker.controller.secret for name, broker in settings.brokers.items()},
+        broker_secrets={
+            name: broker.controller.secret for name, broker in settings.brokers.items() if broker.controller is not None
+        },
     )
+    counted = {queue: QueueAccess.COUNT for pool in settings.pools_on_sqs for queue in pool.source.queues}
+    if counted:
+        rights = AwsRights().model_copy(update={"queues": counted})  # no stack file may grant this access
+        options = site.with_rights("controller", CONTROLLER, rights, NAMESPACE, options)
     return Controller("controller", args, options)
 
 

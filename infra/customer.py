@@ -137,8 +137,18 @@ def _network_policies(
         stack=site.stack,
         redis_port=redis.port,
         redis_inside=settings.redis.kind is RedisKind.IN_CLUSTER,
-        broker_ports=sorted({broker.port for broker in settings.brokers.values()}),
-        management_ports=sorted({broker.management_port for broker in settings.brokers.values()}),
+        brokers={
+            name: broker.port
+            for name, pool in settings.workers.items()
+            if (broker := settings.broker_of(pool)) is not None and not broker.on_sqs
+        },
+        counted_ports=[
+            port
+            for broker in settings.brokers.values()
+            if not broker.on_sqs
+            for port in (broker.port, broker.management_port)
+        ],
+        controller_on_aws=bool(settings.pools_on_sqs),
         allow=settings.egress.allow,
         proxies=[address for address in (egress.http_proxy, egress.https_proxy) if address is not None],
         starters={name: own.namespace.metadata.name for name, own in starters.items()},

@@ -94,6 +94,7 @@ class _Eks:
                 session_manager=settings.cluster.session_manager,
                 deletion_protection=settings.cluster.deletion_protection,
                 karpenter=bool(settings.karpenter_groups),
+                queues=bool(settings.pools_on_sqs),
             ),
             pulumi.ResourceOptions(providers=[aws]),
         )

@@ -49,6 +49,7 @@ class NetworkArgs:
     session_manager: bool = False  # these two come from the cluster's section
     deletion_protection: bool = False
     karpenter: bool = False  # some groups are Karpenter's
+    queues: bool = False  # some pools have their queues in SQS
 
 
 class Network(pulumi.ComponentResource):
@@ -206,7 +207,9 @@ class Network(pulumi.ComponentResource):
                 vpc_id=self.vpc_id,
                 cidr=args.settings.cidr,
                 subnet_ids=list(self.private_subnet_ids.values()),
-                services=called_services(session_manager=args.session_manager, karpenter=args.karpenter),
+                services=called_services(
+                    session_manager=args.session_manager, karpenter=args.karpenter, queues=args.queues
+                ),
             )
             interface_endpoints(self._name, endpoints, parent=self)
 

@@ -6,10 +6,10 @@ cluster whose network plugin does not enforce them; EKS enforces them.
 | pods | may be called by | may call |
 |---|---|---|
 | workloads | every pod of the cluster, private addresses | everything but the instance metadata, or `egress.allow` |
-| workers | the pods of both namespaces | the same |
+| workers | the pods of both namespaces | the same, and the port of their RabbitMQ |
 | workloads that start pods | as workloads | as workloads, and the API server |
 | pods that they start | as workloads | as workloads |
-| controller | every pod, on its port for metrics | DNS, Redis, brokers, the API server |
+| controller | every pod, on its port for metrics | DNS, Redis, brokers, the API server; Pod Identity for SQS |
 | workload controller | as the controller | DNS, the API server, Ray's heads, Prometheus and hubs |
 | Ray clusters | their own pods and the workers that drive them; the controller, on the dashboard's port | the same |
 | workers that drive Ray | as workers, and Ray's pods | the same |
@@ -91,10 +91,11 @@ class NetworkPoliciesArgs:
     stack: StackContext
     redis_port: int
     redis_inside: bool
-    broker_ports: Sequence[int] = ()
-    """Ports of message brokers, which may be pods or outside the cluster."""
-    management_ports: Sequence[int] = ()
-    """Ports of the brokers' management APIs, which only the controller calls."""
+    brokers: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Ports of RabbitMQs by worker pool. A RabbitMQ may be a pod or outside the cluster."""
+    counted_ports: Sequence[int] = ()
+    """Ports of RabbitMQs and of their management APIs, which the controller calls."""
+    controller_on_aws: bool = False  # the controller gets credentials by Pod Identity
     allow: Sequence[str] = ()  # `egress.allow`; empty: everything
     proxies: Sequence[str] = ()  # URLs
     starters: Mapping[str, pulumi.Input[str]] = field(default_factory=dict[str, pulumi.Input[str]])
@@ -138,7 +139,10 @@ class NetworkPolicies(pulumi.ComponentResource):
         self._policy(f"{name}-workers", "ebbtide-workers", workers, _Rules(pods={}, ingress=[both], egress=outside))
         scrapers = [_scraper(args)]
         scraped_process: NetworkPolicyIngressRuleArgsDict = {"from_": scrapers, "ports": _tcp(CONTROLLER_PORT)}
-        calls = [_DNS, _API_SERVER, _redis(args), *_anywhere({*args.broker_ports, *args.management_ports})]
+        calls = [
+            *(_DNS, _API_SERVER, _redis(args), *_anywhere({*args.counted_ports})),
+            *([_IDENTITY] if args.controller_on_aws else []),
+        ]
         controller = _Rules(pods=_named(CONTROLLER), ingress=[scraped_process], egress=calls)
         self._policy(f"{name}-controller", CONTROLLER, system, controller)
         if args.exporter:
@@ -188,8 +192,10 @@ class NetworkPolicies(pulumi.ComponentResource):
             self._policy(f"{name}-ray-operator", RAY_OPERATOR, system, operator)
         if args.own_prometheus is not None:
             self._bundled_prometheus(name, args, args.own_prometheus)
-        for port in sorted({*args.scraped.values()} if args.prometheus is not None else ()):
-            pools = [pool for pool, number in args.scraped.items() if number == port]
+        for port, pools in _by_port(args.brokers if args.allow else {}):
+            calls_broker = _Rules(pods=_any(pools), egress=_anywhere({port}))
+            self._policy(f"{name}-broker-{port}", f"ebbtide-broker-{port}", workers, calls_broker)
+        for port, pools in _by_port(args.scraped if args.prometheus is not None else {}):
             scraped_pool: NetworkPolicyIngressRuleArgsDict = {"from_": scrapers, "ports": _tcp(port)}
             self._policy(
                 f"{name}-scraped-{port}",
@@ -249,15 +255,17 @@ class _Rules:
     egress: "Sequence[NetworkPolicyEgressRuleArgsDict]" = ()
 
 
+def _by_port(ports: Mapping[str, int]) -> list[tuple[int, list[str]]]:
+    """Return the pools of each port."""
+    return [(port, [pool for pool in ports if ports[pool] == port]) for port in sorted({*ports.values()})]
+
+
 def _customer_egress(args: NetworkPoliciesArgs) -> "list[NetworkPolicyEgressRuleArgsDict]":
-    """Return the egress of customers' pods. Despite `allow` they may call the cluster, DNS, Pod Identity, Redis and
-    brokers.
-    """
+    """Return the egress of customers' pods. Despite `allow` they may call the cluster, DNS, Pod Identity and Redis."""
     reach: NetworkPolicyEgressRuleArgsDict = {"to": [_EVERY_POD, *_blocks(args.allow or _ANYWHERE)]}
     if not args.allow:
         return [reach]
-    brokers = _anywhere({*args.broker_ports})
-    return [reach, _DNS, _IDENTITY, _redis(args), *brokers, *(_proxy(address) for address in args.proxies)]
+    return [reach, _DNS, _IDENTITY, _redis(args), *(_proxy(address) for address in args.proxies)]
 
 
 def _scraper(args: NetworkPoliciesArgs) -> "NetworkPolicyPeerArgsDict":

@@ -7,6 +7,7 @@ no checksum of the config: a restart would close open budgets, and restart every
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import pulumi
 
@@ -19,10 +20,14 @@ from components.controller.rights import budget_rules, system_rules, worker_rule
 from components.granting import grant
 from components.pods.redis_access import PASSWORD_ENV, PASSWORD_KEY, PUBLIC, SECRET, RedisAuthority, from_secret
 from ebbtide.provisioning_labels import WORKER_NAMESPACE
+from ebbtide.settings.sections.workers import REGION_ENV
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.documents import dump
 from ebbtide.vocabulary.labels import CONTROLLER, NAMESPACE
 from ebbtide.vocabulary.workloads import WorkloadsConfig
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.core.v1 import EnvVarArgsDict
 
 NAME = CONTROLLER
 
@@ -57,6 +62,7 @@ class Controller(ControlledProcess):
             environment=[
                 from_secret(config.redis.password_env or PASSWORD_ENV, PASSWORD_KEY, args.redis_secret),
                 *(from_secret(b.password_env, PASSWORD_KEY, args.broker_secrets[b.name]) for b in config.brokers),
+                *_region_of_queues(config),
                 *OWN_NAME,
             ],
             redis_authority=args.redis_authority,
@@ -92,6 +98,17 @@ class Controller(ControlledProcess):
             rules = worker_rules(pools=pools[space], budgets=names) if pools[space] else budget_rules(budgets=names)
             rights += grant(f"{self._name}-{space}", NAME, space, rules, home=home, parent=self)
         return rights
+
+
+def _region_of_queues(config: ControllerConfig) -> "list[EnvVarArgsDict]":
+    """Return the variable with the region of SQS, if pools have queues there.
+
+    The config has the region, too. The variable replaces the pods when the stack gets its first pool on SQS, since EKS
+    injects credentials only when it creates a pod.
+    """
+    regions = {sqs.name: sqs.region for sqs in config.sqs}
+    used = [regions[pool.broker] for pool in config.pools if pool.broker in regions]
+    return [{"name": REGION_ENV, "value": used[0]}] if used else []
 
 
 def _document(args: ControllerArgs) -> pulumi.Output[str]:

@@ -25,6 +25,7 @@ from pulumi_kubernetes.core.v1 import ConfigMap
 from components.pods.container import each_container
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.cluster import ClusterKind
+from ebbtide.settings.sections.network import FOR_QUEUES
 from ebbtide.text.addresses import PRIVATE, SHARED
 
 if TYPE_CHECKING:
@@ -111,7 +112,8 @@ def _with_endpoints(settings: StackSettings) -> tuple[str, ...]:
     is_ours = settings.cluster.kind is ClusterKind.EKS and settings.network.vpc is None
     if not (is_ours and settings.network.endpoints):
         return ()
-    return tuple(f"{service}.{settings.region}.amazonaws.com" for service in _CALLED_BY_PODS)
+    services = (*_CALLED_BY_PODS, *(FOR_QUEUES if settings.pools_on_sqs else ()))
+    return tuple(f"{service}.{settings.region}.amazonaws.com" for service in services)
 
 
 def ca_bundle(

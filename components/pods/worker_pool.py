@@ -50,14 +50,19 @@ from components.pods.workload import SKIP_AWAIT, after
 from ebbtide.provisioning_labels import SAFE_TO_EVICT, ReplicasOwner
 from ebbtide.settings.sections.brokers import BrokerSettings
 from ebbtide.settings.sections.checkpoints import CHECKPOINTS_ENV, CHECKPOINTS_PATH, CHECKPOINTS_VOLUME
+from ebbtide.settings.sections.pods.env import EnvVariable
 from ebbtide.settings.sections.workers import (
+    BROKER_ENV,
+    BROKER_PASSWORD_ENV,
     CONSUMER_TIMEOUT_ENV,
+    LONGEST_JOB_ENV,
     REDIS_ENV,
     REPORTS_ENV,
     WORKER_CONTAINER,
     SourceKind,
     WorkerSettings,
     grace_seconds,
+    sqs_variables,
 )
 from ebbtide.settings.worker_command import worker_command
 from ebbtide.vocabulary.controller_config import RedisEndpoint
@@ -86,6 +91,7 @@ class WorkerPoolArgs:
     redis: RedisEndpoint
     redis_authority: RedisAuthority = PUBLIC
     broker: BrokerSettings | None = None  # holds the pool's queues; the pods then only report to Redis
+    region: str = ""  # of the queues in SQS
     drives: DrivenCluster | None = None  # the Ray cluster that the pool's jobs use
     stopped_together: bool = False  # when a node is lost: see `StackSettings.stopped_together`
     nodes: NodeRequirement | None = None  # in addition to the node selector: GPU memory, or the groups of a fallback
@@ -139,8 +145,17 @@ class WorkerPool(pulumi.ComponentResource):
         self.register_outputs({})
 
 
-def _consumer_timeout(broker: BrokerSettings) -> "EnvVarArgsDict":
-    return {"name": CONSUMER_TIMEOUT_ENV, "value": str(int(broker.consumer_timeout.total_seconds()))}
+def _with_broker(settings: WorkerSettings, broker: BrokerSettings, region: str) -> WorkerSettings:
+    """Return the settings with the broker's variables in front of their own. Kubernetes inserts the password."""
+    spans = {CONSUMER_TIMEOUT_ENV: broker.consumer_timeout, LONGEST_JOB_ENV: settings.longest_job}
+    values = {name: str(int(span.total_seconds())) for name, span in spans.items() if span is not None}
+    values |= sqs_variables(settings.source.kind, region) if broker.on_sqs else {}
+    env = {name: EnvVariable(value=value) for name, value in values.items()}
+    if (login := broker.workers) is not None:
+        address = broker.address(login.user, f"$({BROKER_PASSWORD_ENV})")
+        env[BROKER_PASSWORD_ENV] = EnvVariable(secret=login.secret, key=PASSWORD_KEY)
+        env[BROKER_ENV[settings.source.kind]] = EnvVariable(value=address)
+    return settings.model_copy(update={"env": {**env, **settings.env}})
 
 
 def _environment(args: WorkerPoolArgs) -> "list[EnvVarArgsDict]":
@@ -152,7 +167,6 @@ def _environment(args: WorkerPoolArgs) -> "list[EnvVarArgsDict]":
         from_secret(
             REPORTS_ENV if args.broker else REDIS_ENV[kind], url_key(redis, python=kind is not SourceKind.LIST)
         ),
-        *([] if args.broker is None else [_consumer_timeout(args.broker)]),
         {"name": "REDIS_HOST", "value": redis.host if args.stack.cache_host is None else args.stack.cache_host},
         {"name": "REDIS_PORT", "value": str(redis.port)},
         {"name": "REDIS_DB", "value": str(redis.db)},
@@ -200,6 +214,7 @@ def _placement(settings: WorkerSettings, identity: PodIdentity) -> _Placement:
 
 def _template(args: WorkerPoolArgs, identity: PodIdentity) -> "PodTemplateSpecArgsDict":
     settings = args.settings if args.drives is None else args.drives.with_room(args.settings)
+    settings = settings if args.broker is None else _with_broker(settings, args.broker, args.region)
     container = main_container(settings, WORKER_CONTAINER, command=worker_command(settings), env=_environment(args))
     container, volumes = _with_claim(container, pod_volumes(settings, args.name), settings)
     if args.drives is not None:
