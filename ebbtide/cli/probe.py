@@ -16,15 +16,17 @@ from ebbtide.cli.console import fail
 from ebbtide.operate.api import OperatorApi
 from ebbtide.operate.probe.adopted_facts import adopted_facts
 from ebbtide.operate.probe.facts import Right, facts_of, fault_of_token
-from ebbtide.operate.probe.findings import Probed, ProbeFinding, State
+from ebbtide.operate.probe.findings import NO_STATUS, Probed, ProbeFinding, State
 from ebbtide.operate.probe.rights import rights_of
 from ebbtide.operate.probe.rules import findings_of
 from ebbtide.operate.probe.wants import Wants, wants_of
+from ebbtide.operate.why.pools_and_budgets import status_or_reason
 from ebbtide.recording.resources import Resource
 from ebbtide.settings import StackInvalid, StackSettings, load_stack
 from ebbtide.settings.load import stack_of_text
 from ebbtide.text.records import plain_values
 from ebbtide.text.terminal import console
+from ebbtide.vocabulary.labels import NAMESPACE
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -56,9 +58,18 @@ def probe(
             api, wants.nodes or {}, wants.rights, wants.objects, wants.ray, wants.serving, wants.node_pools
         )
         adopted = adopted_facts(api, wants.adopted)
+        status = status_or_reason(api, NAMESPACE, "") if wants.brokers else NO_STATUS
     fault = fault_of_token(settings.stack) if settings and wants.token else None
     ahead = api.clock_ahead
-    findings = findings_of(Probed(facts=facts, wants=wants, clock_ahead=ahead, token_fault=fault, adopted=adopted))
+    probed = Probed(
+        facts=facts,
+        wants=wants,
+        clock_ahead=ahead,
+        token_fault=fault,
+        adopted=adopted,
+        status=status,
+    )
+    findings = findings_of(probed)
     if as_json:
         typer.echo(json.dumps(_document(api, findings), indent=2))
     else:

@@ -115,7 +115,7 @@ def _no_leader(of: Metrics, name: str, metric: str, process: str, lost: str) -> 
 def _of_pools(of: Metrics, settings: StackSettings) -> Iterator[Alert]:
     pools = sorted(with_adopted_pools(settings).workers.items())
     for name, pool in pools:
-        if pool.drain_within is not None:
+        if pool.drain_within is not None and pool.source.broker is None:  # a broker does not show how long jobs wait
             yield _late(of, name, pool.drain_within)
     yield Alert(
         name="EbbtideWorkersFail",
@@ -157,7 +157,7 @@ def _late(of: Metrics, name: str, target: timedelta) -> Alert:
         summary=f"A job of the pool {{{{ $labels.pool }}}} has waited for {{{{ $value | humanizeDuration }}}}, "
         f"and drainWithin says {format_duration(target)}.",
         runbook="queue-late",
-        stacks="for pools with `drainWithin`",
+        stacks="for pools in Redis with `drainWithin`",
         fires_after="`drainWithin` + 5 min",
     )
 

@@ -81,6 +81,16 @@ class Metrics:
         newest = f"== bool on ({one}) group_left () max by ({one}) ({seen})"
         return f"(max by ({', '.join((one, *by))}) ({seen}) {newest} == 1)"
 
+    def without_waits(self, within: str) -> str:
+        """Return 0 for each pool in whose queues no job waited in the last hour, and -1 for each in which one did.
+
+        `pool_oldest_wait_seconds` has no series while nothing waits, and none for queues that do not show how long
+        jobs wait. Only pools recorded in the time `within` (`5m`) count.
+        """
+        waiting = self("pool_jobs", part="waiting")
+        waited, recorded = (f"max by (pool) (max_over_time({waiting}[{span}]))" for span in ("1h", within))
+        return f"(0 - ({waited} > bool 0) and {recorded})"
+
     def leaders(self) -> str:
         """Return the number of pods that lead. Replicas of Prometheus that record one pod twice count once."""
         return f"sum(max by (pod, instance) ({self('leader')}))"

@@ -9,7 +9,7 @@ from rich.table import Table
 from ebbtide.operate.instants import spoken
 from ebbtide.operate.objects import Document, at, budget_limit, parse_instant
 from ebbtide.operate.status import ServerView
-from ebbtide.operate.wording import arrow, demand_text, reading_state, reason_text
+from ebbtide.operate.wording import arrow, demand_text, notes_of, reading_state, reason_text
 from ebbtide.text.durations import whole_minutes
 from ebbtide.text.sheet import Sheet, left
 from ebbtide.text.terminal import sheet_table
@@ -77,7 +77,7 @@ def _pool_row(pool: Document, ages: object, *, wide: bool) -> list[str]:
         arrow(pool.get("workers"), pool.get("wanted")),
         *([", ".join(pods) or "none"] if wide else []),
         _reading_text(reading, at(ages, str(pool.get("name")))),
-        _reason_of(pool, at(reading, "why")),
+        _reason_of(pool),
     ]
 
 
@@ -102,11 +102,11 @@ def budget_table(budgets: list[Document]) -> Table:
 def _budget_row(budget: Document) -> list[str]:
     target = budget.get("wanted")
     state = arrow(_state_of(budget.get("maxUnavailable")), None if target is None else _state_of(target))
-    return [str(budget.get("name")), state, _reason_of(budget, None)]
+    return [str(budget.get("name")), state, _reason_of(budget)]
 
 
-def _reason_of(row: Document, why: object) -> str:
-    parts = [reason_text(row.get("reason")), str(row.get("note") or ""), str(why or "")]
+def _reason_of(row: Document) -> str:
+    parts = [reason_text(row.get("reason")), *notes_of(row)]
     return "; ".join(dict.fromkeys(part for part in parts if part))
 
 

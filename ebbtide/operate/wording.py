@@ -19,7 +19,7 @@ REASONS = {
     "demand-stayed-low": "demand stayed low for the stabilization window",
     "empty-for-the-stabilization-window": "there were no jobs for the stabilization window",
     "demand-unknown": "its queues could not be read, so the last decision stays",
-    "demand-untrusted": "what Redis reports is not trusted yet, so nothing is lowered",
+    "demand-untrusted": "its queues' counts are not trusted yet, so nothing is lowered",
     "cluster-not-settled": "a rollout or a lagging status: nothing is lowered now",
     "no-safe-stop-declared": "no safe stop is declared (safeStop), so it shrinks only when no job can be lost",
     "grace-period-below-the-longest-job": "its pods get less time to stop than longestJob, so it only grows",
@@ -67,6 +67,12 @@ REASONS = {
 
 def reason_text(reason: object) -> str:
     return REASONS.get(str(reason), str(reason or ""))
+
+
+def notes_of(row: Document) -> list[str]:
+    """Return the note of a pool or budget, and the reason of its reading unless the note contains it."""
+    note, why = str(row.get("note") or ""), str(at(row, "reading", "why") or "")
+    return [part for part in (note, "" if why in note else why) if part]
 
 
 def reading_state(reading: object) -> str:

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from components.cluster.karpenter.pools import CLASS_API, class_name
@@ -130,6 +131,14 @@ class NodePoolWant(NamedTuple):
     name: str
     node_set: str  # its key in the stack file; "" if the stack creates the NodePool
     workers: bool  # jobs run on its nodes
+
+
+class BrokerWant(NamedTuple):
+    """A message broker, which the controller reads."""
+
+    name: str
+    pools: tuple[str, ...]
+    consumer_timeout: timedelta | None = None  # of RabbitMQ
 
 
 class ServingWant(NamedTuple):

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from controllers.adapters.kube_api import Json
 from ebbtide.operate.probe.adopted import adopted_pods
+from ebbtide.operate.probe.brokers import message_brokers
 from ebbtide.operate.probe.facts import Answer, Denied
 from ebbtide.operate.probe.findings import Probed, ProbeFinding, missing, note, ok
 from ebbtide.operate.probe.node_pools import node_pools
@@ -219,6 +220,7 @@ RULES: tuple[Rule, ...] = (
     serving,
     adopted_pods,
     node_pools,
+    message_brokers,
     _rights,
     _clocks,
     _others,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ebbtide.operate.probe.adopted_facts import AdoptedWant
-from ebbtide.operate.probe.facts import NodeLabels, NodePoolWant, ObjectWant, RayWant, Right, ServingWant
+from ebbtide.operate.probe.facts import BrokerWant, NodeLabels, NodePoolWant, ObjectWant, RayWant, Right, ServingWant
 from ebbtide.operate.probe.rights import rights_of, rights_of_accounts
 from ebbtide.provisioning_labels import WORKER_NAMESPACE, Architecture, NodeKind, ReplicasOwner
 from ebbtide.recording.resources import Resource
@@ -72,6 +72,7 @@ class Wants:
     serving: ServingWant | None = None  # None without services
     adopted: Sequence[AdoptedWant] = ()
     node_pools: Sequence[NodePoolWant] = ()
+    brokers: Sequence[BrokerWant] = ()
 
 
 def _pod_want(name: str, pod: PodSettings, most: int = 1) -> PodWant:
@@ -103,6 +104,11 @@ def _objects(settings: StackSettings) -> Iterator[ObjectWant]:
     reader = redis.controller
     if reader is not None and reader.secret not in settings.secrets:
         yield ObjectWant("Secret", NAMESPACE, reader.secret, (REDIS_SECRET_KEYS[0],), "redis.controller")
+    for name, broker in settings.brokers.items():
+        logins = (("controller", NAMESPACE, broker.controller), ("workers", WORKER_NAMESPACE, broker.workers))
+        for key, space, login in logins:
+            if login is not None and login.secret not in settings.secrets:
+                yield ObjectWant("Secret", space, login.secret, (REDIS_SECRET_KEYS[0],), f"brokers.{name}.{key}")
     certificate = settings.serving.tls
     if certificate is not None and certificate not in settings.secrets and serving_needs(settings).gateway:
         yield ObjectWant("Secret", NAMESPACE, certificate, GATEWAY_TLS_KEYS, "serving.tls")
@@ -183,7 +189,16 @@ def wants_of(settings: StackSettings, resources: Sequence[Resource]) -> Wants:
         serving=serving_want(settings),
         adopted=tuple(_adopted(settings)),
         node_pools=tuple(_node_pools(modelled)),
+        brokers=tuple(_brokers(modelled)),
     )
+
+
+def _brokers(modelled: StackSettings) -> Iterator[BrokerWant]:
+    """Yield the brokers that hold queues. `modelled` includes adopted pools."""
+    for name, broker in modelled.brokers.items():
+        pools = tuple(pool for pool, settings in modelled.workers.items() if settings.source.broker == name)
+        if pools:
+            yield BrokerWant(name, pools, broker.consumer_timeout)
 
 
 def _node_pools(modelled: StackSettings) -> Iterator[NodePoolWant]:

@@ -68,8 +68,8 @@ def _pods(api: KubeApi) -> list[Document]:
 def queries(metrics: Metrics) -> Mapping[str, tuple[str, str]]:
     """Return expressions, each with the metric that it depends on.
 
-    A calm cluster has no series for waits and evictions. Then a series without a label shows whether the source works:
-    0 if it can see, -1 if it cannot.
+    A calm cluster has no series for evictions. Then a series without a label shows whether the source works: 0 if it
+    can see, -1 if it cannot. A pool without a series for waits has 0 if nothing waited, -1 if its waits are unknown.
     """
     used = {
         "used_cpu_cores": Recorded.USED_CPU,
@@ -83,7 +83,7 @@ def queries(metrics: Metrics) -> Mapping[str, tuple[str, str]]:
             f"sum by (workload) ({evictions}) or (max({metrics('exporter_sees', what='pods')}) - 1)",
             "exporter_sees",
         ),
-        "waits": (f"max by (pool) ({waits}) or (0 * max({metrics('pool_jobs')}))", "pool_jobs"),
+        "waits": (f"max by (pool) ({waits}) or {metrics.without_waits('5m')}", "pool_jobs"),
     }
 
 

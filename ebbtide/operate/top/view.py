@@ -14,7 +14,7 @@ from ebbtide.operate.objects import Document, at, labels_of, quantity, requested
 from ebbtide.operate.status import BudgetState, PoolState
 from ebbtide.operate.status_text import head_lines, server_lines
 from ebbtide.operate.top.facts import TopFacts
-from ebbtide.operate.wording import counts_of, reason_text
+from ebbtide.operate.wording import counts_of, notes_of, reason_text
 from ebbtide.text.durations import duration
 from ebbtide.vocabulary.labels import GPU_RESOURCE, NODE_GROUP, NODE_KIND
 
@@ -107,7 +107,7 @@ def _pools(facts: TopFacts) -> Iterator[PoolRow]:
     reported = {str(row.get("name")): row for row in rows_at(facts.status, "report", "pools")}
     states = {pool.name: pool for pool in facts.server.pools} if facts.server is not None else {}
     for name in queues:
-        p95 = None if waits is None else waits.get(name, 0.0)
+        p95 = _known(waits or {}, name)
         if name in reported:
             yield _pool(reported[name], queues[name], p95)
         elif name in states:
@@ -116,11 +116,15 @@ def _pools(facts: TopFacts) -> Iterator[PoolRow]:
             yield PoolRow(name=name, queues=queues[name], wait_p95=p95)
 
 
+def _known(waits: Mapping[str, float], name: str) -> float | None:
+    return value if (value := waits.get(name, -1.0)) >= 0 else None
+
+
 def _pool(row: Document, queues: tuple[str, ...], p95: float | None) -> PoolRow:
     reading = row.get("reading")
     counts = counts_of(reading)
     waiting = counts.get("waiting")
-    parts = [reason_text(row.get("reason")), str(row.get("note") or ""), str(at(reading, "why") or "")]
+    parts = [reason_text(row.get("reason")), *notes_of(row)]
     return PoolRow(
         name=str(row.get("name")),
         queues=queues,
@@ -211,6 +215,7 @@ def _by(answer: Answer, label: str) -> dict[str, float] | None:
     return {sample.labels.get(label, ""): sample.value for sample in answer}
 
 
+_HIDDEN = "unknown; lists, message brokers, and Celery without our hooks do not show how long jobs wait"
 _MEASURED = {
     "used_cpu_cores": "CPU used",
     "used_memory_bytes": "memory used",
@@ -229,6 +234,8 @@ def _notes(facts: TopFacts, price: Price) -> Iterator[str]:
         if isinstance(state, str) and state != "known":
             last = f"last known {duration(age)} ago" if isinstance(age, float | int) else "never known"
             yield f"queues of {name}: {state}, {last}"
+    if hidden := [row.name for row in _pools(facts) if _hides_waits(row, facts.measured["waits"])]:
+        yield f"waits of {', '.join(hidden)}: {_HIDDEN}"
     yield from (str(line) for line in at(facts.status, "report", "trouble") or ())
     yield from _prices_missing(facts, price)
     why: dict[str, list[str]] = {}
@@ -239,6 +246,12 @@ def _notes(facts: TopFacts, price: Price) -> Iterator[str]:
     evictions = _by(facts.measured["evictions"], "workload")
     if evictions is not None and any(value < 0 for value in evictions.values()):
         yield "evictions: the exporter cannot see pods"
+
+
+def _hides_waits(row: PoolRow, waits: Answer) -> bool:
+    return bool(row.waiting and row.oldest_wait is None) or (
+        row.wait_p95 is None and not isinstance(waits, UnknownAnswer)
+    )
 
 
 def _prices_missing(facts: TopFacts, price: Price) -> Iterator[str]:

@@ -6,6 +6,7 @@ operator's right to `pods/exec`. `explain_job` turns the answer into lines and i
 """
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import cast
 
@@ -25,18 +26,22 @@ _MISSING = ("No module named", "invalid choice: 'where'", "executable file not f
 
 
 def job_facts(api: OperatorApi, config: ControllerConfig, job: str) -> Document:
-    """Return the answer of the first worker that gives one, RQ's pools first.
+    """Return the answer of the first worker that gives one, RQ's pools first, and those of message brokers last: their
+    workers know Redis, where they report.
 
     Raises `ApiError`, and `CannotOperate` if no worker answers or no job has this id.
     """
-    pools = sorted(config.pools, key=lambda pool: pool.source != "rq")
+    pools = sorted(config.pools, key=lambda pool: (pool.broker is not None, pool.source != "rq"))
+    limit = _limit_of_brokers(pools)
+    if pools and pools[0].broker is not None:
+        raise CannotOperate(f"job {job} cannot be looked up: {limit}")
     refusals: list[str] = []
     for pool in pools:
         pod = _running_pod(api, pool)
         if pod is None:
             continue
         try:
-            return _existing(_answer(api, pool, pod, job), job)
+            return _existing(_answer(api, pool, pod, job), job, limit)
         except _NoAnswer as why:
             refusals.append(f"pod {pod}: {why}")
     if refusals:
@@ -87,11 +92,22 @@ def _answer(api: OperatorApi, pool: PoolPolicy, pod: str, job: str) -> Document:
     return cast("Document", document)
 
 
-def _existing(document: Document, job: str) -> Document:
+def _limit_of_brokers(pools: Sequence[PoolPolicy]) -> str:
+    """Return what is not known of jobs that a message broker holds, and the next step; empty without such pools."""
+    names = [pool.name for pool in pools if pool.broker is not None]
+    if not names:
+        return ""
+    return (
+        f"the jobs of {', '.join(names)} are in a message broker, which shows how many there are and not where one is; "
+        f"ebbtide why pool {names[0]} shows these counts"
+    )
+
+
+def _existing(document: Document, job: str, limit: str) -> Document:
     if document.get("rq") is None and document.get("checkpoint") is None:
         raise CannotOperate(
             f"no job {job}: Redis has neither an RQ job nor a checkpoint with this id. RQ forgets a job when its "
-            "result expires; for jobs of Celery and of lists, only the checkpoint is known",
+            f"result expires; for jobs of Celery and of lists, only the checkpoint is known{limit and f'; {limit}'}",
             2,
         )
     return document

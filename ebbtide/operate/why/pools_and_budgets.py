@@ -16,9 +16,10 @@ from ebbtide.operate.objects import (
     sync_failure,
 )
 from ebbtide.operate.status import NoStatus, from_pods, from_url, hold_text
+from ebbtide.operate.why.brokers import broker_lines
 from ebbtide.operate.why.fallbacks import fallback_facts, fallback_lines
-from ebbtide.operate.wording import demand_text, reading_state, reason_text
-from ebbtide.text.counts import several
+from ebbtide.operate.wording import demand_text, notes_of, reading_state, reason_text
+from ebbtide.text.counts import number_of, several
 from ebbtide.text.durations import whole_minutes
 from ebbtide.text.one_line import collapsed
 from ebbtide.vocabulary.controller_config import ControllerConfig, PoolPolicy
@@ -41,7 +42,8 @@ def explain_pool(api: KubeApi, config: ControllerConfig, name: str, document: Do
         raise CannotOperate(f"no worker pool is called {name}; there are: {have}", 2)
     item = find(api, deployment_path(policy))
     hold = hold_text(item, datetime.now(UTC)) if item else ""
-    lines = pool_lines(policy, _row(document, "pools", name), item, hold)
+    row = _row(document, "pools", name)
+    lines = [*pool_lines(policy, row, item, hold), *broker_lines(config, policy, row)]
     fallback = fallback_facts(api, policy, item) if item else None
     return [*lines, *fallback_lines(fallback)] if fallback else lines
 
@@ -74,7 +76,7 @@ def pool_lines(policy: PoolPolicy, row: Document | None, item: Document | None, 
     if item is None:
         return [f"Pool {name} has no Deployment ({policy.namespace}/{policy.deployment}), so nothing can be scaled."]
     replicas, ready = at(item, "spec", "replicas") or 0, at(item, "status", "readyReplicas") or 0
-    lines = [f"Pool {name} has {replicas} workers, {ready} of them ready."]
+    lines = [f"Pool {name} has {number_of(replicas, 'worker')}, {ready} of them ready."]
     if row is not None:
         target, reason = row.get("wanted"), reason_text(row.get("reason"))
         lines.append(
@@ -84,8 +86,8 @@ def pool_lines(policy: PoolPolicy, row: Document | None, item: Document | None, 
         lines.append(
             f"Its queues ({', '.join(policy.queues)}): {demand_text(reading)}; reading {reading_state(reading)}."
         )
-        lines += [f"Note: {more}." for more in (at(reading, "why"), row.get("note")) if more]
-        if at(reading, "seenBefore") is False:
+        lines += [f"Note: {more}." for more in notes_of(row)]
+        if at(reading, "seenBefore") is False and policy.broker is None:
             lines.append("These queues were never used: is the name right?")
         if row.get("floor"):
             lines.append(f"Its planned floor is {row['floor']} now (planned work, or the start of business hours).")

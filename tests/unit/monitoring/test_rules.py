@@ -20,6 +20,7 @@ from ebbtide.monitoring.recordings import recordings
 from ebbtide.monitoring.rules import CUSTOMER, Alert, AlertSeverity, RecordingRule
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.costs import CostSettings
+from ebbtide.settings.sections.workers import Acks, Source, SourceKind
 from ebbtide.text.pages import titles
 from tests.builders.adoption import stack_with
 from tests.builders.monitoring.alert_cases import CASES, GONE, HARMLESS, STACK, minutes, played, timeline
@@ -158,6 +159,14 @@ def test_a_pool_without_a_target_cannot_be_late_and_a_stack_without_ray_has_no_a
         "EbbtideGatewayProxiesFew",
         "EbbtideGatewayUnled",
     }
+
+
+def test_a_pool_in_a_broker_cannot_be_late_since_no_wait_is_known() -> None:
+    pool = STACK.workers["train"]
+    in_broker = Source(kind=SourceKind.CELERY, acks=Acks.LATE, broker="jobs", queues=("train",))
+    stack = STACK.model_copy(update={"workers": {"train": pool.model_copy(update={"source": in_broker})}})
+
+    assert {alert.name for alert in alerts(STACK)} - {alert.name for alert in alerts(stack)} == {"EbbtideQueueLate"}
 
 
 def test_the_page_says_how_long_each_alert_waits() -> None:

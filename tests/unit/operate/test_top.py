@@ -217,6 +217,33 @@ def ready(url: str) -> bool:
 
 
 @needs_prometheus
+def test_a_wait_is_none_where_no_job_waited_and_unknown_where_the_queue_does_not_show_it(tmp_path: Path) -> None:
+    facts = objects()
+    pools = tuple(pool_policy(name) for name in ("train", "quiet", "hidden", "gone"))
+    dumped = dump(replace(controller_config(), pools=pools))
+    facts[f"{IN_EBBTIDE}/configmaps/ebbtide-controller"] = {"data": {"config.json": dumped}}
+    more = "".join(
+        f'ebbtide_pool_jobs{{pool="{name}",part="{part}"}} {jobs}\n'
+        for name, part, jobs in (("quiet", "waiting", 0), ("quiet", "running", 3), ("hidden", "waiting", 2))
+    )
+    with (
+        canned_api(facts) as api,
+        prometheus(tmp_path, {"one": Exposed(EXPOSED + more).address}, rules=rules()) as url,
+    ):
+        api.services[SERVICE] = url
+        eventually(lambda: ready(url), what="the recordings")
+
+        result = top(api, tmp_path, more=EXISTING)
+
+    assert {name: row_of(result, name)[5] for name in ("train", "quiet", "hidden", "gone")} == {
+        "train": "30m",
+        "quiet": "-",
+        "hidden": "?",
+        "gone": "?",
+    }
+
+
+@needs_prometheus
 def test_what_prometheus_knows_comes_through_the_api_servers_proxy(cluster: CannedApi, tmp_path: Path) -> None:
     with prometheus(tmp_path, {"one": Exposed(EXPOSED).address}, rules=rules()) as url:
         cluster.services[SERVICE] = url

@@ -23,8 +23,9 @@ from typer.testing import CliRunner
 from ebbtide.cli.__main__ import app
 from ebbtide.demo.embedded_redis import EmbeddedRedis
 from ebbtide.jobs.checkpoints.attempts import attempt_key, note
-from ebbtide.vocabulary.documents import dump
-from tests.builders.components import controller_config, pool_policy
+from ebbtide.vocabulary.controller_config import ControllerConfig
+from ebbtide.vocabulary.documents import dump, load
+from tests.builders.components import BROKER, controller_config, pool_policy
 from tests.builders.jobs import job as plain_job
 from tests.builders.redis import DEADLINE, client, server, shared_server, wait_until
 from tests.checkpoints.training import STEPS, dies_before_it_saves, train
@@ -214,6 +215,61 @@ def test_an_unknown_job_is_one_line(why: Why) -> None:
 
     assert (code, said.count("\n")) == (2, 1)
     assert said.startswith("no job 4f1c: Redis has neither an RQ job nor a checkpoint with this id")
+
+
+IN_BROKER = (
+    "the jobs of etl are in a message broker, which shows how many there are and not where one is; "
+    "ebbtide why pool etl shows these counts"
+)
+
+
+def with_broker(pods: PodServer, *others: str) -> None:
+    """The pool `etl`, whose queue is in a RabbitMQ, and of the others those with these names."""
+    config = load(ControllerConfig, pods.objects[CONFIG]["data"]["config.json"])
+    etl = replace(pool_policy(), name="etl", namespace=NAMESPACE, deployment="etl", source="celery", broker="jobs")
+    kept = [pool for pool in config.pools if pool.name in others]
+    changed = replace(config, pools=(etl, *kept), brokers=(BROKER,))
+    pods.objects[CONFIG]["data"]["config.json"] = dump(changed)
+
+
+def test_a_job_of_a_broker_is_not_looked_for_in_redis(why: Why, pods: PodServer) -> None:
+    with_broker(pods)
+
+    assert why("4f1c") == (1, f"job 4f1c cannot be looked up: {IN_BROKER}\n")
+    assert pods.ran == []
+
+
+def test_beside_a_broker_a_pool_in_redis_is_asked_first(why: Why, pods: PodServer) -> None:
+    with_broker(pods, "old")
+
+    code, said = why("4f1c")
+
+    assert (code, "no worker runs" in said, "ebbtide why pool old" in said) == (1, True, True)
+
+
+def test_an_unknown_job_may_be_in_a_broker(why: Why, pods: PodServer) -> None:
+    with_broker(pods, "train")
+
+    code, said = why("4f1c")
+
+    assert (code, said.count("\n")) == (2, 1)
+    assert said.endswith(f"only the checkpoint is known; {IN_BROKER}\n")
+
+
+@pytest.mark.parametrize("broker", ["amqps://mq:5671//", "sqs://", "kafka://kafka:9092"])
+def test_a_worker_of_a_broker_looks_into_the_redis_of_its_reports(
+    why: Why, queue: Queue, pods: PodServer, broker: str
+) -> None:
+    with_broker(pods, "train")
+    pods.objects[PODS] = {"items": [worker_pod("etl-a", "etl")]}
+    pods.environment |= {
+        "CELERY_BROKER_URL": broker,
+        "EBBTIDE_REDIS_URL": pods.environment["RQ_REDIS_URL"],
+    }
+    del pods.environment["RQ_REDIS_URL"]
+    job = queue.enqueue(plain_job, 0)
+
+    assert why(job.id)[1].startswith(f"Job {job.id} waits: number 1 of 1 in queue train of pool train.\n")
 
 
 def test_without_a_worker_there_is_no_answer_and_the_line_says_what_to_do(why: Why, pods: PodServer) -> None:

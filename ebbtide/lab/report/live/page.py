@@ -92,11 +92,7 @@ def tiles(record: Record) -> list[Tile]:
             "jobs waiting at most",
             _peak(record.workers, "", "workers", "running"),
         ),
-        Tile(
-            _longest(record.waits),
-            "longest p95 wait",
-            _NOT if isinstance(record.waits, UnknownAnswer) else "of an hour, in any pool",
-        ),
+        _longest_wait(record.waits),
         Tile(_most(record.evictions), "evictions in an hour at most", _recorded(record.evictions)),
     ]
 
@@ -116,10 +112,17 @@ def _peak(part: Part, before: str, noun: str, name: str = "") -> str:
     return _NOT if isinstance(part, UnknownAnswer) else f"{before} {_most(part)} {noun}".strip()
 
 
-def _longest(part: Part) -> str:
-    if isinstance(part, UnknownAnswer):
-        return _UNKNOWN
-    return duration(max((value for values in part.values.values() for value in numbers_of(values)), default=0.0))
+def _longest_wait(waits: Part) -> Tile:
+    if isinstance(waits, UnknownAnswer):
+        return Tile(_UNKNOWN, "longest p95 wait", _NOT)
+    longest = max((value for values in waits.values.values() for value in numbers_of(values)), default=0.0)
+    recorded = sum(waits.recorded)
+    unknown = sorted(name for name, values in waits.values.items() if len(numbers_of(values)) < recorded)
+    return Tile(
+        _UNKNOWN if unknown and not longest else duration(longest),
+        "longest p95 wait",
+        f"of an hour; not all known for {', '.join(unknown)}" if unknown else "of an hour, in any pool",
+    )
 
 
 def _recorded(part: Part) -> str:

@@ -1,7 +1,8 @@
 """Read the recorded values of a stack from Prometheus.
 
 **Calm is not a gap**: without an open budget or an eviction there is no series. So such a query has a second half, a
-series without a label that is 0 where the exporter or controller could see, and -1 where it could not.
+series without a label that is 0 where the exporter or controller could see, and -1 where it could not. Of waits each
+pool has such a series.
 """
 
 import math
@@ -36,11 +37,17 @@ class _Asking:
     of: Metrics
     ends: TimeRange  # of the steps
 
-    def by(self, label: str, series: Recorded, *, zero: str = "", over: str = "avg", unit: float = 1.0) -> Part:
-        """Read a series by label; `zero` is an expression that is 0 in recorded steps."""
+    def by(
+        self, label: str, series: Recorded, *, zero: str = "", zero_by: str = "", over: str = "avg", unit: float = 1.0
+    ) -> Part:
+        """Read a series by label. In recorded steps a name without a value is 0.
+
+        `zero`: an expression without labels that is 0 in recorded steps. `zero_by`: one with the label instead, 0 where
+        a name is known to have no value, -1 where its value is unknown, which it then stays.
+        """
         per_step = f"{over}_over_time({series.of(self.of.customer)}[{self.span}])"
         expression = f"sum by ({label}) ({per_step})" if label else f"sum({per_step})"
-        query = f"{expression} or {zero}" if zero else expression
+        query = f"{expression} or {zero or zero_by}" if zero or zero_by else expression
         found = history(self.prometheus, query, self.ends, by=(label,), called=series)
         if isinstance(found, UnknownAnswer):
             return found
@@ -51,6 +58,9 @@ class _Asking:
         recorded = [any(value is not None for value in step) for step in zip(*by_name.values(), strict=True)]
         if not any(recorded):
             return UnknownAnswer(f"{self.prometheus.where} has nothing for {series.value}")
+        if zero_by:
+            answered = tuple(any(at in points for points in found.values()) for at in self.ends.instants)
+            return Band(values={name: tuple(values) for name, values in by_name.items()}, recorded=answered)
         if zero and not any(by_name.get("", ())):
             by_name.pop("", None)
         named = {name or _UNNAMED.get(label, "all"): values for name, values in by_name.items()}
@@ -110,7 +120,7 @@ def read_record(prometheus: Prometheus, settings: StackSettings, since: timedelt
         gpus=_gpus(asking, settings),
         workers=asking.single({"running": Recorded.WORKERS_RUNNING, "wanted": Recorded.WORKERS_WANTED}),
         jobs=asking.by("part", Recorded.JOBS),
-        waits=asking.by("pool", Recorded.WAITS, over="max", zero=asking.zero_of("pool_jobs")),
+        waits=asking.by("pool", Recorded.WAITS, over="max", zero_by=asking.of.without_waits(asking.span)),
         budgets=asking.by("reason", Recorded.BUDGETS_OPEN, zero=asking.zero_of("budget_max_unavailable")),
         evictions=asking.by("workload", Recorded.EVICTIONS, zero=asking.zero_of_exporter("pods")),
         unremovable=asking.by("reason", Recorded.UNREMOVABLE),

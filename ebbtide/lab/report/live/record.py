@@ -14,16 +14,18 @@ OTHERS = "others"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
-    """Values by name. In a `recorded` step a name without a value counts as 0; in other steps nothing is known."""
+    """Values by name. In a `recorded` step None is a name whose value is unknown; in other steps nothing is known."""
 
     values: Mapping[str, Values]
     recorded: tuple[bool, ...]
 
     @property
     def total(self) -> Values:
+        """The sum of the known values; None in a step that has names, but no known value."""
+        steps = [numbers_of([values[place] for values in self.values.values()]) for place in range(len(self.recorded))]
         return tuple(
-            sum(values[place] or 0.0 for values in self.values.values()) if is_recorded else None
-            for place, is_recorded in enumerate(self.recorded)
+            sum(known) if is_recorded and (known or not self.values) else None
+            for known, is_recorded in zip(steps, self.recorded, strict=True)
         )
 
     def fewer(self, most: int) -> "Band":

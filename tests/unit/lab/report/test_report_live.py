@@ -143,6 +143,20 @@ def test_evictions_are_unknown_while_the_exporter_cannot_see_pods(tmp_path: Path
     assert f"Not recorded: Prometheus at {url} has nothing for {Recorded.EVICTIONS}" in said(page.read_text())
 
 
+@needs_promtool
+@needs_prometheus
+def test_waits_that_a_queue_does_not_show_are_unknown_while_jobs_wait(tmp_path: Path) -> None:
+    """Lists and message brokers; at night nothing waits, which is known."""
+    Day(until=of_now(), left_out=[Recorded.WAITS]).write(tmp_path)
+    with prometheus(tmp_path, {}) as url:
+        _, page = live(tmp_path, "--prometheus", url)
+    text = said(page.read_text())
+
+    tiles = re.findall(r"longest p95 wait</dt><dd>(.+?)</dd><dd class=.beside.>(.+?)</dd>", text)
+    assert tiles == [("?", "of an hour; not all known for train")]
+    assert 'class="gap"' not in text.split('<figure id="waits"')[1].split("</figure>")[0], "the controller was read"
+
+
 @needs_prometheus
 def test_a_prometheus_without_any_of_it_is_one_line_each_and_no_page(tmp_path: Path) -> None:
     with prometheus(tmp_path, {}) as url:

@@ -21,8 +21,10 @@ from ebbtide.lab.simulator.world.world import World, WorldSetup
 from ebbtide.prices import PricingAssumption, hourly, spot_typical
 from ebbtide.settings import load_stack
 from ebbtide.settings.model import StackSettings
+from ebbtide.settings.sections.brokers import BrokerSettings
 from ebbtide.settings.sections.business_hours import BusinessHoursSettings, Holidays
 from ebbtide.settings.sections.costs import CostSettings
+from ebbtide.settings.sections.workers import Source, SourceKind
 from ebbtide.vocabulary.controller_config import ControllerConfig
 from ebbtide.vocabulary.labels import Category
 from tests.builders.replay import priced
@@ -31,6 +33,13 @@ from tests.paths import DATA
 
 MONDAY_NOON = datetime(2026, 6, 1, 12)  # noqa: DTZ001 - local time of the customer
 OPTIONS = ReplayOptions(days=1, start=MONDAY_NOON)
+RABBITMQ = {
+    "kind": "rabbitmq",
+    "url": "amqps://mq.example.com/prod",
+    "management": "https://mq.example.com",
+    "controller": {"user": "reader", "secret": "rabbit-reader"},
+    "consumerTimeout": "30h",
+}
 TYPES = {"fixed": "m7i.xlarge", "flexible": "m7i.4xlarge", "mixed": "m7i.4xlarge", "gpu": "g5.2xlarge"}
 PRICES = {group: hourly("us-east-1", kind) for group, kind in TYPES.items()}
 
@@ -99,6 +108,18 @@ def always_open(config: ControllerConfig, world: World, tally: ActionCounts) -> 
             SetBudget(budget=budget.name, max_unavailable=1, version=None, reason="opened by hand")
         )
     controlled(replace(config, budgets=()), world, tally)
+
+
+@pytest.mark.parametrize("broker", [{"kind": "sqs"}, RABBITMQ])
+def test_pools_in_a_broker_are_replayed_as_those_in_redis(broker: dict[str, object]) -> None:
+    source = Source(kind=SourceKind.CONSUMER, broker="jobs", queues=("train",))
+    workers = {**stack().workers, "train": stack().workers["train"].model_copy(update={"source": source})}
+    in_broker = stack().model_copy(
+        update={"workers": workers, "brokers": {"jobs": BrokerSettings.model_validate(broker)}}
+    )
+    options = replace(OPTIONS, strategies=(Strategy.FIXED_FLEXIBLE,))
+
+    assert replay(in_broker, bursts(), options).strategies == replay(stack(), bursts(), options).strategies
 
 
 @pytest.mark.parametrize("strategy", [each for each in DEFAULT_STRATEGIES if each is not Strategy.KEDA_DEFAULTS])
