@@ -51,6 +51,9 @@ SPOT = "spot, typical"
 _ON_DEMAND = PricingAssumption.ON_DEMAND.value
 DISKS = "node disks"
 _GP3 = ("ebs", "gp3_storage")  # per GB and month
+_SQS_USD_PER_MILLION = {False: 0.40, True: 0.50}
+"""US dollars for a million requests, by whether the queue is FIFO. Source: AWS' price list of SQS, us-east-1."""
+
 _PRICED_CLASSES = (None, "gp3")
 """Storage classes that are gp3 on a cluster that Ebbtide creates: none named, or the default one."""
 
@@ -118,7 +121,7 @@ def not_in_figures(settings: StackSettings) -> tuple[str, ...]:
     """Parts of the stack without a line, since the tables have no price for them."""
     if settings.cluster.context is not None:
         return ()
-    return (*_tier(settings), *_balancers(settings), *_snapshots(settings))
+    return (*_tier(settings), *_balancers(settings), *_snapshots(settings), *_counting(settings))
 
 
 def _tier(settings: StackSettings) -> Iterator[str]:
@@ -144,6 +147,19 @@ def _snapshots(settings: StackSettings) -> Iterator[str]:
     ]
     if taken:
         yield f"without the snapshots of {', '.join(taken)}, which AWS bills by changed data"
+
+
+def _counting(settings: StackSettings) -> Iterator[str]:
+    """Yield the controller's requests: one for each queue and second, fewer while nothing happens."""
+    queues = {queue for pool in settings.pools_on_sqs for queue in pool.source.queues}
+    millions = HOURS_PER_MONTH * 3600 / 1e6  # of one queue
+    usd = sum(millions * _SQS_USD_PER_MILLION[queue.endswith(".fifo")] for queue in queues)
+    if queues:
+        subject = f"{len(queues)} queues" if len(queues) > 1 else "a queue"
+        yield (
+            f"without the controller's requests to SQS, which counts the messages of {subject}: at most "
+            f"{millions * len(queues):.1f} million a month, {dollars(usd)}"
+        )
 
 
 def disk_usd_per_node_hour(settings: StackSettings, group: NodeGroupSettings) -> float:
@@ -312,7 +328,9 @@ def _units(settings: StackSettings) -> Iterator[tuple[str, str, str, float]]:
     network, cluster = settings.network, settings.cluster
     gateways = len(network.gateway_zones(cluster.zones))
     karpenter = bool(settings.karpenter_groups)
-    called = called_services(session_manager=cluster.session_manager, karpenter=karpenter)
+    called = called_services(
+        session_manager=cluster.session_manager, karpenter=karpenter, queues=bool(settings.pools_on_sqs)
+    )
     services = called if network.endpoints else ()
     yield _several("NAT gateway", gateways), "vpc", "nat_gateway", gateways * HOURS_PER_MONTH
     addresses = gateways + len(cluster.zones) * len(_public_entrances(settings))

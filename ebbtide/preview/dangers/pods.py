@@ -13,7 +13,13 @@ from ebbtide.preview.dangers.nodes import processor_dangers
 from ebbtide.preview.dangers.provisioners import overlap
 from ebbtide.preview.dangers.restarts import restart_dangers
 from ebbtide.preview.dangers.services import service_dangers
-from ebbtide.preview.dangers.workers import checkpoint_dangers, ray_dangers, workers_of
+from ebbtide.preview.dangers.workers import (
+    checkpoint_dangers,
+    queue_dangers,
+    queue_rights_dangers,
+    ray_dangers,
+    workers_of,
+)
 from ebbtide.preview.document import Danger
 from ebbtide.provisioning_labels import NodeKind
 from ebbtide.recording.resources import name_of
@@ -65,6 +71,8 @@ def pod_dangers(compared: Compared) -> Iterator[Danger]:
     yield from _unprotected(compared)
     yield from _shorter_jobs(compared)
     yield from checkpoint_dangers(compared)
+    yield from queue_dangers(compared)
+    yield from queue_rights_dangers(compared)
     yield from ray_dangers(compared)
     yield from service_dangers(compared)
     yield from _sleep_ended(compared.before.settings, compared.after.settings)

@@ -1,4 +1,4 @@
-"""Dangers for worker pools whose checkpoints change, and for Ray clusters whose section changes."""
+"""Dangers for worker pools whose checkpoints or queues change, and for Ray clusters whose section changes."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,10 +10,11 @@ from ebbtide.preview.dangers.kinds import danger_kind
 from ebbtide.preview.document import ChangeKind, Danger
 from ebbtide.provisioning_labels import POOL
 from ebbtide.recording.pods import RAY_CLUSTER, Pods
+from ebbtide.settings.capacity.placement import with_adopted_pools
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.checkpoints import CheckpointSettings, Interruptible
 from ebbtide.settings.sections.ray import FaultTolerance, RayPod, RaySettings, namespace_of_ray
-from ebbtide.settings.sections.workers import WorkerSettings, grace_seconds
+from ebbtide.settings.sections.workers import PoolSettings, WorkerSettings, grace_seconds
 from ebbtide.text.durations import format_duration
 from ebbtide.text.pages import page_command
 
@@ -25,6 +26,10 @@ BUDGET_LEFT_OPEN = danger_kind(
 POOL_ON_SPOT = danger_kind("pool-on-spot", "a pool moves to spot nodes", Severity.WARNING)
 FALLBACK_CHANGED = danger_kind(
     "fallback-changed", "a pool on spot nodes gets another fallback on demand, or loses it", Severity.WARNING
+)
+QUEUES_LEFT = danger_kind("queues-left", "a pool leaves queues that no other pool serves", Severity.WARNING)
+QUEUE_RIGHTS_END = danger_kind(
+    "queue-rights-end", "workers in SQS lose the rights on a queue while they may run its jobs", Severity.WARNING
 )
 RAY_CHANGE_WAITS = danger_kind(
     "ray-change-waits", "a change of a Ray cluster waits until nothing runs there", Severity.WARNING
@@ -128,6 +133,56 @@ def _other_fallback(compared: Compared, name: str, pool: WorkerSettings) -> Dang
         remedy=f"see that their jobs save; {page_command('spot#when-spot-has-no-capacity')} says when a worker falls "
         "back, and who may move it",
     )
+
+
+def queue_dangers(compared: Compared) -> Iterator[Danger]:
+    before, after = compared.before.settings, compared.after.settings
+    coming = with_adopted_pools(after).workers
+    served = {(_place(after, pool), queue) for pool in coming.values() for queue in pool.source.queues}
+    for name, pool in with_adopted_pools(before).workers.items():
+        left = [queue for queue in pool.source.queues if (_place(before, pool), queue) not in served]
+        if name in coming and left and (pool.source.broker or coming[name].source.broker):
+            holder = f"broker {pool.source.broker}" if pool.source.broker else "Redis"
+            yield QUEUES_LEFT.danger(
+                subjects=(name,),
+                text=f"takes queue {listed(left)} in {holder} from pool {name}, and no other pool serves it",
+                impact="jobs that wait there do not run",
+                remedy="let producers use the new queue first, and change the pool when the old one is empty (ebbtide "
+                "status)",
+            )
+
+
+def queue_rights_dangers(compared: Compared) -> Iterator[Danger]:
+    """A role changes at once, and workers that end may run a job for hours, whose message they must hide and delete."""
+    before, after = compared.before.settings, compared.after.settings
+    for name, pool in before.workers.items():
+        if not before.gets_rights_on_queues(pool):
+            continue
+        lost = [queue for queue in pool.source.queues if queue not in _queues_with_rights(after, name)]
+        if lost:
+            yield QUEUE_RIGHTS_END.danger(
+                subjects=(name,),
+                text=f"takes from pool {name} the rights on queue {listed(lost)} in SQS at once, while its workers may "
+                "run jobs of it",
+                impact="these jobs run twice: their messages cannot be kept hidden, nor deleted",
+                remedy=f"keep them in the pool's aws.queues ({lost[0]}: receive) until its old workers have ended, or "
+                "apply while no job of it runs (ebbtide status)",
+            )
+
+
+def _queues_with_rights(settings: StackSettings, name: str) -> set[str]:
+    pool = settings.workers.get(name)
+    if pool is None:
+        return set()
+    broker = settings.broker_of(pool)
+    served = pool.source.queues if broker is not None and broker.on_sqs else ()
+    return {*served, *(pool.aws.queues if pool.aws else ())}
+
+
+def _place(settings: StackSettings, pool: PoolSettings) -> tuple[str, ...]:
+    """Return what distinguishes the servers that hold queues. A new port or TLS leads to the same ones."""
+    broker = settings.broker_of(pool)
+    return () if broker is None else (broker.kind, broker.host, broker.vhost)
 
 
 def ray_dangers(compared: Compared) -> Iterator[Danger]:

@@ -225,3 +225,22 @@ def test_a_disk_of_a_class_of_ones_own_is_not_priced_and_says_so(tmp_path: Path)
 
 def test_a_stack_without_such_disks_has_no_line_for_them(tmp_path: Path) -> None:
     assert [name for name in lines(shortest(more=GROUPS), tmp_path) if "service volume" in name] == []
+
+
+def test_the_requests_that_count_messages_in_sqs_are_told_with_their_cost(tmp_path: Path) -> None:
+    brokers = "ebbtide:brokers: { aws: { kind: sqs } }\n"
+    source = "kind: consumer, broker: aws, queues: [scan, mail.fifo]"
+    text = shortest(more=brokers).replace("queues: [train]", source).replace("longestJob: 12h", "longestJob: 1h")
+
+    (missing,) = not_in_figures(loaded(text, tmp_path))
+
+    assert all(part in missing for part in ("SQS", "2 queues", "5.3 million a month", "$2.37"))
+    assert not_in_figures(loaded(shortest(more=brokers), tmp_path)) == ()
+
+
+def test_the_endpoint_of_sqs_is_on_the_bill_of_a_closed_network(tmp_path: Path) -> None:
+    brokers = "ebbtide:brokers: { aws: { kind: sqs } }\nebbtide:network: { nat: none }\n"
+    source = "kind: consumer, broker: aws, queues: [scan]"
+    text = shortest(more=brokers).replace("queues: [train]", source).replace("longestJob: 12h", "longestJob: 1h")
+
+    assert "interface endpoint (18)" in lines(text, tmp_path)  # eight and SQS, in two zones
