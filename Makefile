@@ -63,6 +63,10 @@ test-backends: setup ## each job framework's real workers, in an environment of 
 	@$(BIN)/python -m tests.backends.environments >/dev/null
 	@$(WAITING) -m "backends and not long" tests/backends tests/checkpoints tests/unit/jobs
 
+test-rabbitmq: setup ## of these, Celery on a real RabbitMQ: faults, TLS, rights, and stops at random instants
+	@$(BIN)/python -m tests.backends.environments celery >/dev/null
+	@$(WAITING) -m "rabbitmq and not long" tests/backends/rabbitmq
+
 test-ray: setup .venvs/ray/.installed ## real Ray 2.60: a queue's workers drive it, its workers drain, and its demand brings nodes
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -rs $(SLOWEST) -m "ray and not long" tests/ray
 
@@ -98,6 +102,7 @@ image: setup ## build the controller's image from the Dockerfile, without a regi
 	@$(BIN)/python -m pytest -q -rs -m node tests/node/test_image.py
 
 test-long: setup .venvs/aws/.installed ## the big counts of the tiers without a control plane (EBBTIDE_LONG=part: those that CI runs)
+	@$(BIN)/python -m tests.backends.environments >/dev/null # before two processes need them
 	@$(BIN)/python -m pytest -n 2 -m "long and not control_plane and not node and not aws and not serving"
 	@$(BIN)/python -m pytest -rs -m "aws and long"
 	@$(BIN)/python -m pytest -rs -m "node and long" # where this machine can hold nodes
@@ -174,7 +179,7 @@ lock: ## pin the dependencies again, with hashes and without addresses; LOCK=--u
 			--custom-compile-command "make lock" $$([ "$$backend" = list ] || echo "--extra $${backend%2}") ebbtide/jobs/pyproject.toml \
 			$$([ "$$backend" != rq2 ] || echo "--constraint tools/locks/backend-rq2.in") \
 			--output-file "tools/locks/backend-$$backend.txt"; done
-	for set in docs uv aws ray; do \
+	for set in docs uv aws ray backend-celery-sqs; do \
 		uv pip compile --quiet $(LOCK) --universal --generate-hashes --no-emit-index-url --python-version $(word 1,$(CLAIMED)) \
 			--custom-compile-command "make lock" $$([ "$$set" != ray ] || echo "--extra ray pyproject.toml") \
 			"tools/locks/$$set.in" --output-file "tools/locks/$$set.txt"; done

@@ -5,6 +5,8 @@
 
 import json
 import os
+from pathlib import Path
+from typing import Any
 
 from celery import Celery
 from doing import do
@@ -38,8 +40,12 @@ if os.environ.get("TEST_HOOKS") == "1":
     celery_worker.install(app)
 
 
-@app.task
-def job(name: str, seconds: float) -> None:
+@app.task(bind=True)
+def job(self: Any, name: str, seconds: float) -> None:
+    ledger = os.environ.get("TEST_LEDGER")
+    if ledger and self.request.delivery_info.get("redelivered"):
+        with Path(f"{ledger}.again").open("a") as flagged:
+            flagged.write(f"{name}\n")
     do(name, seconds)
 
 

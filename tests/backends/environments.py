@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.paths import ROOT
 
-NAMES = ("rq", "rq2", "celery", "list")
+NAMES = ("rq", "rq2", "celery", "celery-sqs", "list")
 
 
 class NoEnvironment(RuntimeError):

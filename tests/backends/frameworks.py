@@ -97,6 +97,12 @@ LIST_WORKER = Framework(
     environment="list",
     command=("python", str(BACKENDS / "list_app.py")),
 )
+AMQP_WORKER = Framework(
+    name="consumer, AmqpWorker",
+    backend=CELERY,  # its messages are never in Redis
+    environment="celery",  # which has the same client of AMQP
+    command=("python", str(BACKENDS / "amqp_app.py")),
+)
 FRAMEWORKS = (RQ_STOCK, RQ_SAFE, RQ2_STOCK, RQ2_SAFE, CELERY_PREFORK, CELERY_SOLO, CELERY_BARE, LIST_WORKER)
 
 

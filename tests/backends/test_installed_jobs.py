@@ -115,6 +115,8 @@ def test_its_core_installs_redis_alone_and_runs_a_list_worker(
 def test_without_its_framework_a_worker_module_names_the_extra_to_install(plain: Image) -> None:
     assert plain.refusal("ebbtide.jobs.rq_worker").endswith("needs RQ: install ebbtide-jobs[rq]")
     assert plain.refusal("ebbtide.jobs.celery_worker").endswith("needs Celery: install ebbtide-jobs[celery]")
+    assert plain.refusal("ebbtide.jobs.amqp_worker").endswith("needs py-amqp: install ebbtide-jobs[amqp]")
+    assert plain.refusal("ebbtide.jobs.sqs_worker").endswith("needs boto3: install ebbtide-jobs[sqs]")
 
 
 def test_with_rq_the_safe_worker_does_a_job(tmp_path: Path, wheel: Path, server: EmbeddedRedis, client: Redis) -> None:

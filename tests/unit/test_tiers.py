@@ -114,6 +114,7 @@ TARGETS = {
     "redis": "test-process",
     "redis_server": "test-redis",
     "backends": "test-backends",
+    "rabbitmq": "test-rabbitmq",
     "ray": "test-ray",
     "engine": "test-engine",
     "aws": "test-aws",
@@ -153,7 +154,7 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-WHEN_NAMED = ("aws-engine", "engine", "node", "serving", "long", "long-control-plane", "long-serving")
+WHEN_NAMED = ("rabbitmq", "aws-engine", "engine", "node", "serving", "long", "long-control-plane", "long-serving")
 
 
 def run(tree: Path, names: Sequence[str] = (), **more: str) -> "tuple[subprocess.CompletedProcess[str], list[str]]":

@@ -2,24 +2,24 @@
 
 import signal
 from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, cast
 
 import amqp
 import pytest
 
 from controllers.adapters.broker_rules import Answer, Count, Missing
-from controllers.adapters.rabbit_demand import RabbitBroker
+from controllers.adapters.rabbit_broker import MANY, POLL, POLL_MANY, RabbitBroker
 from controllers.ports import Unknown
-from tests.backends.rabbitmq.server import PASSWORD, READER, Rabbit
+from tests.backends.rabbitmq.server import PASSWORD, Rabbit
 from tests.builders.redis import wait_until
 
-pytestmark = pytest.mark.backends
+pytestmark = [pytest.mark.backends, pytest.mark.rabbitmq]
 
 
 @pytest.fixture
 def broker(rabbit: Rabbit) -> Iterator[RabbitBroker]:
-    for queue in rabbit.queues():
-        rabbit.delete(queue)
-    rabbit.add_reader()
+    rabbit.reset()
     connected = RabbitBroker(rabbit.endpoint(), PASSWORD)
     yield connected
     connected.close()
@@ -64,15 +64,66 @@ def test_an_exclusive_queue_is_unknown(rabbit: Rabbit, broker: RabbitBroker) -> 
         assert isinstance(ask(broker, "train"), Count)
 
 
-def test_each_refusal_is_named(rabbit: Rabbit, broker: RabbitBroker) -> None:
+@pytest.mark.parametrize(
+    ("tags", "permitted", "password", "vhost", "message"),
+    [
+        ("management", True, "wrong", "/", "broker jobs refused user reader: ACCESS_REFUSED - Login was refused"),
+        (
+            "management",
+            True,
+            PASSWORD,
+            "nope",
+            "broker jobs refused user reader: NOT_ALLOWED - vhost nope not",
+        ),
+        ("management", False, PASSWORD, "/", "NOT_ALLOWED - access to vhost '/' refused for user 'reader'"),
+        ("monitoring", False, PASSWORD, "/", "NOT_ALLOWED - access to vhost '/' refused for user 'reader'"),
+        ("", True, PASSWORD, "/", "the management API answered 401: wanted a user with the tag management"),
+    ],
+    ids=["password", "vhost", "permission", "monitoring", "tag"],
+)
+def test_each_refusal_is_named(
+    rabbit: Rabbit, broker: RabbitBroker, tags: str, permitted: bool, password: str, vhost: str, message: str
+) -> None:
     rabbit.declare("train")
+    rabbit.add_reader(tags, permitted=permitted)
 
-    assert "ACCESS_REFUSED" in why(RabbitBroker(rabbit.endpoint(), "wrong"))
-    assert "vhost nope not found" in why(RabbitBroker(rabbit.endpoint(vhost="nope"), PASSWORD))
-    rabbit.add_reader(tags="")
-    assert "the management API answered 401" in why(broker)
-    rabbit.call("DELETE", f"/api/permissions/%2F/{READER}")
-    assert "access to vhost '/' refused" in why(RabbitBroker(rabbit.endpoint(), PASSWORD))
+    with closing(RabbitBroker(rabbit.endpoint(vhost=vhost), password)) as refused:
+        assert message in why(refused)
+    rabbit.add_reader()
+    assert isinstance(ask(broker, "train"), Count)  # without a restart of the controller
+
+
+def test_among_more_than_500_queues_counts_are_right_and_polled_less_often(
+    rabbit: Rabbit, broker: RabbitBroker
+) -> None:
+    rabbit.declare("train")
+    rabbit.publish("train", 2)
+    counts = Count(ready=2, consumers=0, listed=2, unacked=0)
+    assert ask(broker, "train") == counts
+    assert broker.pause == POLL
+
+    with amqp.Connection(f"{rabbit.host}:{rabbit.port}") as owner:  # pyright: ignore[reportGeneralTypeIssues]
+        channel = cast("Any", owner).channel()
+        for number in range(MANY):
+            channel.queue_declare(f"other-{number}", exclusive=True)
+
+        assert ask(broker, "train") == counts
+        assert broker.pause == POLL_MANY
+
+
+@pytest.mark.parametrize("quorum", [False, True], ids=["classic", "quorum"])
+def test_a_queue_that_was_made_again_has_the_counts_of_the_new_one(
+    rabbit: Rabbit, broker: RabbitBroker, quorum: bool
+) -> None:
+    rabbit.declare("train")
+    rabbit.publish("train", 2)
+    assert ask(broker, "train") == Count(ready=2, consumers=0, listed=2, unacked=0)
+
+    rabbit.delete("train")
+    assert ask(broker, "train") == Missing()
+    rabbit.declare("train", quorum=quorum)
+
+    wait_until(lambda: ask(broker, "train") == Count(ready=0, consumers=0, listed=0, unacked=0), "both counts to agree")
 
 
 def test_a_frozen_broker_is_unknown_until_it_answers_again_on_another_connection(
@@ -83,6 +134,7 @@ def test_a_frozen_broker_is_unknown_until_it_answers_again_on_another_connection
 
     rabbit.signal(signal.SIGSTOP)
     try:
+        wait_until(lambda: broker.ask(["train"])[0] == "", "the signal to arrive")
         assert why(broker) == "broker jobs did not answer within 1 s"
     finally:
         rabbit.signal(signal.SIGCONT)
@@ -102,3 +154,19 @@ def test_a_restart_keeps_the_messages_and_is_another_link(rabbit: Rabbit, broker
 
     wait_until(lambda: isinstance(answer := ask(broker, "train"), Count) and answer.ready == 2, "the messages")
     assert broker.ask(["train"])[0] != first
+
+
+def test_a_virtual_host_with_many_queues_is_asked_less_often(rabbit: Rabbit, broker: RabbitBroker) -> None:
+    rabbit.declare("train")
+    broker.ask(["train"])
+    often = broker.pause
+    with cast("Any", amqp.Connection)(f"{rabbit.host}:{rabbit.port}") as connection:
+        channel = connection.channel()
+        for number in range(MANY + 1):
+            channel.queue_declare(f"other-{number}", auto_delete=True, exclusive=True)
+
+        answer = ask(broker, "train")
+
+        assert isinstance(answer, Count)
+        assert (often, broker.pause) == (POLL, POLL_MANY)
+    wait_until(lambda: isinstance(ask(broker, "train"), Count) and broker.pause == POLL, "the queues to be gone")

@@ -2,15 +2,18 @@
 
 import json
 import signal
+import threading
 
 import pytest
 
+from controllers.adapters.redis_connection import connect
+from controllers.adapters.wakers import PUBLISHED, TrackingListener
 from controllers.ports import Known, Untrusted
 from tests.backends.frameworks import QUEUE
 from tests.backends.rabbitmq.conftest import POD, RabbitScene
-from tests.builders.redis import wait_until
+from tests.builders.redis import endpoint, wait_until
 
-pytestmark = pytest.mark.backends
+pytestmark = [pytest.mark.backends, pytest.mark.rabbitmq]
 
 
 @pytest.fixture(params=["classic", "quorum"])
@@ -66,6 +69,7 @@ def test_a_stopping_worker_ends_its_task_and_takes_no_other(scene: RabbitScene) 
     wait_until(lambda: scene.read().waiting == 1, "the other to wait")
 
 
+@pytest.mark.usefixtures("quorum")
 def test_the_task_of_a_killed_worker_waits_again_and_the_pod_is_not_idle(scene: RabbitScene) -> None:
     worker = scene.worker()
     scene.enqueue(("a", 60))
@@ -77,6 +81,8 @@ def test_the_task_of_a_killed_worker_waits_again_and_the_pod_is_not_idle(scene: 
     assert not any(isinstance(seen, Known) and seen.idle for seen in scene.watch(5))
 
 
+@pytest.mark.parametrize("quorum", ["classic", pytest.param("quorum", marks=pytest.mark.long)], indirect=True)
+@pytest.mark.usefixtures("quorum")
 def test_while_a_task_outlives_a_restart_of_the_broker_no_reading_frees_its_pod(scene: RabbitScene) -> None:
     scene.worker()
     scene.enqueue(("a", 40))
@@ -96,7 +102,7 @@ def test_a_worker_without_an_address_for_reports_runs_its_tasks(scene: RabbitSce
     scene.enqueue(("a", 0))
 
     wait_until(lambda: scene.ended("a"), "the task")
-    assert scene.client.keys("ebbtide:*") == []
+    assert scene.client.keys("ebbtide:worker*") == []
 
 
 def test_the_timeout_is_an_argument_of_the_consumer_and_not_of_the_queue(scene: RabbitScene, quorum: bool) -> None:
@@ -108,7 +114,30 @@ def test_the_timeout_is_an_argument_of_the_consumer_and_not_of_the_queue(scene: 
     assert arguments == [{"x-consumer-timeout": 46_800_000}]
 
 
-def test_settings_that_stop_work_are_a_condition(scene: RabbitScene) -> None:
-    scene.worker(TEST_CONF=json.dumps({"worker_prefetch_multiplier": 4, "worker_disable_prefetch": True}))
+def test_settings_that_stop_or_repeat_work_are_a_condition(scene: RabbitScene) -> None:
+    conf = {"worker_prefetch_multiplier": 4, "worker_disable_prefetch": True}
+    scene.worker(TEST_CONF=json.dumps(conf), EBBTIDE_CONSUMER_TIMEOUT="60")
 
     wait_until(lambda: "worker_prefetch_multiplier is 4" in scene.read().warning, "the report")
+    assert "workers request a consumer timeout of 1 min" in scene.read().warning
+
+
+def test_a_producer_creates_the_queue_of_its_first_task(scene: RabbitScene) -> None:
+    scene.enqueue(("a", 0))
+
+    assert scene.read().waiting == 1
+
+
+def test_a_producer_notifies_the_controller(scene: RabbitScene) -> None:
+    scene.rabbit.declare(QUEUE)
+    heard = threading.Event()
+    listener = TrackingListener(lambda: connect(endpoint(scene.server), {}), [PUBLISHED], heard.set)
+    listener.start()
+    wait_until(lambda: listener.mode() == "tracking" and heard.is_set(), "the first notification")
+    heard.clear()
+
+    scene.enqueue(("a", 0))
+
+    assert heard.wait(60)
+    assert scene.read().waiting == 1
+    listener.close()
