@@ -6,13 +6,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import adoption, live, preview, prices, replay, replays, scale, sweep, traces, turn
+from benchmarks import adoption, brokers, live, preview, prices, replay, replays, scale, sweep, traces, turn
 from benchmarks.measure import Figures
 from ebbtide.text.files import write_file
 
 PARTS: dict[str, Callable[[], dict[str, Figures]]] = {
     "adoption": adoption.measured,
     "live": live.measured,
+    "brokers": brokers.measured,
     "sweep": sweep.measured,
     "traces": traces.measured,
     "turn": turn.measured,

@@ -42,10 +42,7 @@ IDLE_SECONDS = float(os.environ.get("EBBTIDE_BENCH_IDLE_SECONDS", "600"))
 
 def measured() -> dict[str, Figures]:
     with EmbeddedRedis() as server, ControlPlane() as plane:
-        for namespace in (NAMESPACE, WORKER_NAMESPACE):
-            plane.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
-        lease = {"metadata": {"name": CONTROLLER, "namespace": NAMESPACE}}
-        plane.api.create(f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases", lease)
+        prepare(plane.api)
         return {
             **_reaction(plane, server),
             "start": _start(plane, server),
@@ -57,21 +54,21 @@ def measured() -> dict[str, Figures]:
 
 
 def _reaction(plane: ControlPlane, server: EmbeddedRedis) -> dict[str, Figures]:
-    config = _config(server, [_pool("reaction", max_workers=ARRIVALS)])
-    _deploy(plane.api, "reaction", replicas=0)
-    with controller(plane, config, kubeconfig=plane.kubeconfig) as process, _ReplicaWatch(plane.api) as watch:
-        until(lambda: _reconciles(process), "the first report")
+    config = new_config(server, [new_pool("reaction", max_workers=ARRIVALS)])
+    deploy(plane.api, "reaction", replicas=0)
+    with controller(plane, config, kubeconfig=plane.kubeconfig) as process, ReplicaWatch(plane.api) as watch:
+        until(lambda: reconciles(process), "the first report")
         ours = [_arrival(server, watch, "reaction", number) for number in range(1, ARRIVALS + 1)]
     each_second = _polled(plane, server, timedelta(seconds=1), 5 * SLOW_ARRIVALS)
     each_half_minute = _polled(plane, server, timedelta(seconds=30), SLOW_ARRIVALS)
     return {
-        "reaction": _latency(ours),
-        "reaction_polling_1_s": {**_latency(each_second), "times_ours": _ratio(each_second, ours)},
-        "reaction_polling_30_s": {**_latency(each_half_minute), "times_ours": _ratio(each_half_minute, ours)},
+        "reaction": latency(ours),
+        "reaction_polling_1_s": {**latency(each_second), "times_ours": _ratio(each_second, ours)},
+        "reaction_polling_30_s": {**latency(each_half_minute), "times_ours": _ratio(each_half_minute, ours)},
     }
 
 
-def _arrival(server: EmbeddedRedis, watch: "_ReplicaWatch", name: str, number: int) -> float:
+def _arrival(server: EmbeddedRedis, watch: "ReplicaWatch", name: str, number: int) -> float:
     time.sleep(random.uniform(0.05, 0.2))
     with server.client() as client:
         client.ping()
@@ -83,9 +80,9 @@ def _arrival(server: EmbeddedRedis, watch: "_ReplicaWatch", name: str, number: i
 def _polled(plane: ControlPlane, server: EmbeddedRedis, period: timedelta, arrivals: int) -> list[float]:
     """Push jobs to many pools at random instants of two periods, to cover all phases of a period."""
     names = [f"polled-{period.seconds}-{number}" for number in range(arrivals)]
-    config = _config(server, [_pool(name, max_workers=1) for name in names])
+    config = new_config(server, [new_pool(name, max_workers=1) for name in names])
     for name in names:
-        _deploy(plane.api, name, replicas=0)
+        deploy(plane.api, name, replicas=0)
     cluster = KubeCluster(plane.api, config, may_write=lambda: True, notify=lambda: None)
     cluster.start()
     waker = _Poller(period)
@@ -96,7 +93,7 @@ def _polled(plane: ControlPlane, server: EmbeddedRedis, period: timedelta, arriv
     loop = threading.Thread(target=run, args=(config, ports))
     loop.start()
     began: dict[str, float] = {}
-    with server.client() as client, _ReplicaWatch(plane.api) as watch:
+    with server.client() as client, ReplicaWatch(plane.api) as watch:
         at = time.monotonic()
         for moment, name in sorted((random.uniform(0, 2 * period.total_seconds()), name) for name in names):
             time.sleep(max(0.0, at + moment - time.monotonic()))
@@ -122,7 +119,7 @@ class _Poller:
 
 
 @dataclass
-class _ReplicaWatch:
+class ReplicaWatch:
     """The time at which a separate watch first showed a Deployment with at least `number` replicas."""
 
     api: KubeApi
@@ -130,7 +127,7 @@ class _ReplicaWatch:
     _news: threading.Condition = field(default_factory=threading.Condition)
     _over: bool = False
 
-    def __enter__(self) -> "_ReplicaWatch":
+    def __enter__(self) -> "ReplicaWatch":
         threading.Thread(target=self._follow, daemon=True).start()
         time.sleep(0.5)
         return self
@@ -161,7 +158,7 @@ class _ReplicaWatch:
                 raise
 
 
-def _latency(values: Sequence[float]) -> Figures:
+def latency(values: Sequence[float]) -> Figures:
     ordered = sorted(values)
     rank = min(len(ordered) - 1, int(0.99 * len(ordered)))
     return {
@@ -186,12 +183,12 @@ def _start(plane: ControlPlane, server: EmbeddedRedis) -> Figures:
     walls: list[float] = []
     for number in range(STARTS):
         name = f"start-{number}"
-        _deploy(plane.api, name, replicas=0)
+        deploy(plane.api, name, replicas=0)
         with server.client() as client:
             client.rpush(f"rq:queue:{name}", "job")
-        with _ReplicaWatch(plane.api) as watch:
+        with ReplicaWatch(plane.api) as watch:
             began = time.monotonic()
-            config = _config(server, [_pool(name, max_workers=1)])
+            config = new_config(server, [new_pool(name, max_workers=1)])
             with controller(plane, config, kubeconfig=plane.kubeconfig) as process:
                 walls.append(watch.wait(name, 1) - began)
                 cpu.append(process.cpu_seconds())
@@ -209,13 +206,13 @@ def _idle(plane: ControlPlane, server: EmbeddedRedis) -> dict[str, Figures]:
         plane.add_node(f"idle-{number}", cpu="1000", memory="1000Gi")
     names = [f"idle-{number}" for number in range(DEPLOYMENTS)]
     for name in names:
-        _deploy(plane.api, name, replicas=PODS_EACH)
+        deploy(plane.api, name, replicas=PODS_EACH)
         _budget(plane.api, name)
-    pools = [_pool(name, max_workers=2 * PODS_EACH, min_workers=PODS_EACH) for name in names]
+    pools = [new_pool(name, max_workers=2 * PODS_EACH, min_workers=PODS_EACH) for name in names]
     budgets = [BudgetPolicy(name=name, namespace=NAMESPACE) for name in names]
     until(lambda: _running(plane.api) >= DEPLOYMENTS * PODS_EACH, "the pods")
-    with controller(plane, _config(server, pools, budgets), kubeconfig=plane.kubeconfig) as process:
-        until(lambda: _reconciles(process), "the first report")
+    with controller(plane, new_config(server, pools, budgets), kubeconfig=plane.kubeconfig) as process:
+        until(lambda: reconciles(process), "the first report")
         until(
             lambda: _is_quiet(process), "a quiet controller"
         )  # the first readings, the flip of the budgets, and its Events
@@ -242,7 +239,15 @@ def _idle(plane: ControlPlane, server: EmbeddedRedis) -> dict[str, Figures]:
 # --- objects --------------------------------------------------------------------------------------------------------
 
 
-def _pool(name: str, *, max_workers: int, min_workers: int = 0) -> PoolPolicy:
+def prepare(api: KubeApi) -> None:
+    """Create the namespaces and the Lease."""
+    for namespace in (NAMESPACE, WORKER_NAMESPACE):
+        api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+    lease = {"metadata": {"name": CONTROLLER, "namespace": NAMESPACE}}
+    api.create(f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases", lease)
+
+
+def new_pool(name: str, *, max_workers: int, min_workers: int = 0) -> PoolPolicy:
     return PoolPolicy(
         name=name,
         namespace=WORKER_NAMESPACE,
@@ -258,7 +263,7 @@ def _pool(name: str, *, max_workers: int, min_workers: int = 0) -> PoolPolicy:
     )
 
 
-def _config(
+def new_config(
     server: EmbeddedRedis, pools: Sequence[PoolPolicy], budgets: Sequence[BudgetPolicy] = ()
 ) -> ControllerConfig:
     return ControllerConfig(
@@ -273,7 +278,7 @@ def _config(
     )
 
 
-def _deploy(api: KubeApi, name: str, *, replicas: int) -> None:
+def deploy(api: KubeApi, name: str, *, replicas: int) -> None:
     labels = {WORKLOAD: name, CATEGORY: "worker", POOL: name}
     container = {"name": "worker", "image": "registry.example/worker", "resources": {"requests": {"cpu": "1m"}}}
     body = {
@@ -319,5 +324,5 @@ def _is_quiet(process: ControllerProcess) -> bool:
     return _calls(process).get("PATCH", 0) == before.get("PATCH", 0)
 
 
-def _reconciles(process: ControllerProcess) -> bool:
+def reconciles(process: ControllerProcess) -> bool:
     return bool(json.loads(process.page("/status") or "{}").get("report"))
