@@ -49,6 +49,7 @@ _NO_CODES = {
 
 _JOBS = {
     "": ("checkpoint", "VersionsDiffer"),
+    ".amqp_worker": ("AmqpWorker", "AmqpWorker.run"),
     ".busy_report": ("BusyReport", "Reporter", "BusyReport.changed", "BusyReport.stopping", "BusyReport.finish"),
     ".checkpoints": (
         *("CannotLoad", "CannotSave", "CheckpointError", "Codec", "LeaveJob", "Paused", "StoreError", "Superseded"),
@@ -57,6 +58,7 @@ _JOBS = {
     ".list_worker": ("ListWorker", "ListWorker.run"),
     ".ray_driver": ("ray_cluster",),
     ".rq_worker": ("SafeWorker",),
+    ".sqs_worker": ("SqsWorker", "SqsWorker.run"),
 }
 """Names that code in worker images imports, by module of `ebbtide.jobs` (decision 39)."""
 
