@@ -1,7 +1,8 @@
 """The time for which RabbitMQ waits for an acknowledgement, as workers request it and compare it with their jobs.
 
 After that time RabbitMQ closes the worker's channel and delivers the message again: both copies run. The value must be
-set on the broker: from 3.12 on by a queue's argument or policy, before that for all queues. Few follow a request.
+set on the broker: from 3.12 on by a queue's argument or policy, before that for all queues. Few brokers follow what
+workers request.
 """
 
 from collections.abc import Mapping
@@ -12,9 +13,8 @@ CONSUMER_TIMEOUT = "EBBTIDE_CONSUMER_TIMEOUT"
 LONGEST_JOB = "EBBTIDE_LONGEST_JOB"
 """Variable with the seconds of the stack file's `longestJob`."""
 
-_ARGUMENT = (
-    "x-consumer-timeout"  # in milliseconds; by RabbitMQ's documentation only quorum queues of 4.3 and newer follow it
-)
+# In milliseconds. By RabbitMQ's documentation only quorum queues of 4.3 and newer follow it.
+_ARGUMENT = "x-consumer-timeout"
 
 
 def stated_seconds(environment: Mapping[str, str], name: str = CONSUMER_TIMEOUT) -> int:

@@ -18,24 +18,15 @@ from controllers.adapters.redis_connection import MissingPassword, connect
 from controllers.adapters.redis_demand import UnknownSource
 from controllers.ports import Known, Unknown
 from ebbtide.demo.embedded_redis import EmbeddedRedis
-from ebbtide.vocabulary.controller_config import BrokerEndpoint, RedisEndpoint, SqsEndpoint
+from ebbtide.vocabulary.controller_config import RedisEndpoint, SqsEndpoint
 from ebbtide.vocabulary.documents import dump
 from tests.builders.brokers import report
+from tests.builders.components import BROKER
 from tests.builders.controllers import config, pool_policy
 from tests.builders.redis import client, endpoint, server, shared_server, wait_until
 
 __all__ = ["client", "server", "shared_server"]
 
-BROKER = BrokerEndpoint(
-    name="jobs",
-    host="rabbit",
-    port=5672,
-    vhost="/",
-    tls=False,
-    management="http://rabbit:15672",
-    username="reader",
-    password_env="RABBIT",
-)
 POOL = pool_policy(source="celery", broker="jobs")
 
 
@@ -206,10 +197,12 @@ def test_producers_cause_more_rounds_only_where_they_are_cheap(timings: Timings,
 def test_a_missing_password_and_a_kind_that_no_broker_holds_are_refused() -> None:
     def sources(**changes: str) -> Sequence[BrokerDemand]:
         pool = pool_policy(**{"source": "celery", "broker": "jobs", **changes})
-        return broker_demands(config(pool, brokers=(BROKER,)), {"RABBIT": "r"} if not changes else {}, _redis)
+        return broker_demands(
+            config(pool, brokers=(BROKER,)), {BROKER.password_env: "r"} if not changes else {}, _redis
+        )
 
     assert [source.name for source in sources()] == ["jobs"]
-    with pytest.raises(MissingPassword, match="RABBIT"):
+    with pytest.raises(MissingPassword, match=BROKER.password_env):
         sources(name="train")
     with pytest.raises(UnknownSource, match="demand source rq"):
         sources(source="rq")

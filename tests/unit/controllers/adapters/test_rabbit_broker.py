@@ -12,7 +12,7 @@ import pytest
 from controllers.adapters.broker_rules import Count, Missing
 from controllers.adapters.rabbit_broker import ABSENT, RabbitBroker, Totals, parsed_tags, parsed_totals
 from controllers.ports import Unknown
-from tests.unit.controllers.adapters.test_broker_demand import BROKER
+from tests.builders.components import BROKER
 
 QUEUE = {"name": "train", "messages_ready": 2, "messages_unacknowledged": 1, "state": "running"}
 
@@ -64,7 +64,7 @@ def test_bytes_that_are_no_amqp_are_unknown_round_after_round(monkeypatch: pytes
     for _ in range(2):
         link, answers = broker.ask(["train"])
         assert link == ""
-        assert answers == {"train": Unknown("broker jobs did not answer in AMQP: is 5672 the port of AMQP?")}
+        assert answers == {"train": Unknown("broker jobs did not answer in AMQP: is 5671 the port of AMQP?")}
 
 
 class FakeAmqp:
@@ -130,4 +130,4 @@ def test_rights_of_a_server_that_is_no_broker_are_unknown(monkeypatch: pytest.Mo
     seen = RabbitBroker(BROKER, "secret").excess_rights()
 
     assert isinstance(seen, Unknown)
-    assert "is 5672 the port of AMQP" in seen.why
+    assert "is 5671 the port of AMQP" in seen.why
