@@ -5,6 +5,7 @@ file and interpreter; a changed lock builds the environment anew. The project it
 workers find `ebbtide.jobs` by PYTHONPATH, as it needs nothing but the framework.
 """
 
+import fcntl
 import hashlib
 import shutil
 import subprocess
@@ -24,14 +25,17 @@ def environment(name: str, home: Path | None = None) -> Path:
     """The folder of the framework's programs, built in `home` (default: `.venvs`) if it is not there yet."""
     lock = ROOT / "tools" / "locks" / f"backend-{name}.txt"
     home = home or ROOT / ".venvs" / name
-    stamp = home / "built-from"
-    wanted = hashlib.sha256(lock.read_bytes() + sys.version.encode()).hexdigest()
-    if not (stamp.exists() and stamp.read_text() == wanted):
-        shutil.rmtree(home, ignore_errors=True)
-        _run(name, sys.executable, "-m", "venv", str(home))
-        pip = (str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-        _run(name, *pip, "--require-hashes", "--requirement", str(lock))
-        stamp.write_text(wanted)
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with home.with_name(f"{home.name}.lock").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)  # test processes that build it at once would break it
+        stamp = home / "built-from"
+        wanted = hashlib.sha256(lock.read_bytes() + sys.version.encode()).hexdigest()
+        if not (stamp.exists() and stamp.read_text() == wanted):
+            shutil.rmtree(home, ignore_errors=True)
+            _run(name, sys.executable, "-m", "venv", str(home))
+            pip = (str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+            _run(name, *pip, "--require-hashes", "--requirement", str(lock))
+            stamp.write_text(wanted)
     return home / "bin"
 
 
