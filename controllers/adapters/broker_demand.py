@@ -86,7 +86,9 @@ class BrokerDemand:
         self._closing.set()
         self._published.set()
         if self._thread.is_alive():
-            self._thread.join(timeout=_PATIENCE)
+            self._thread.join(timeout=_PATIENCE)  # it closes the broker, which it may be asking
+        else:
+            self._broker.close()
 
     def published(self) -> None:
         """Ask the broker as soon as allowed: a producer has published a message, which its counts may show later."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from controllers.adapters.broker_demand import BrokerDemand, broker_demands
+from controllers.adapters.broker_demand import broker_demands
 from controllers.adapters.redis_connection import connect
 from controllers.ports import Known, Reading
 from ebbtide.demo.embedded_redis import EmbeddedRedis
@@ -51,16 +51,12 @@ class RabbitScene(Scene):
         self.rabbit = rabbit
         source = "celery" if framework is CELERY_PREFORK else "consumer"
         pool = pool_policy(name=QUEUE, queues=(QUEUE,), source=source, broker="jobs")
-        self._config = config(pool, brokers=(rabbit.endpoint(),), redis=endpoint(server))
-        self.demand = self.new_demand()
+        stack = config(pool, brokers=(rabbit.endpoint(),), redis=endpoint(server))
+        [self.demand] = broker_demands(stack, {"RABBIT": PASSWORD}, lambda: connect(endpoint(server), {}))
 
     def close(self) -> None:
         self.demand.close()
         super().close()
-
-    def new_demand(self) -> BrokerDemand:
-        """Return a reader without a memory, as after a restart of the controller."""
-        return broker_demands(self._config, {"RABBIT": PASSWORD}, lambda: connect(endpoint(self.server), {}))[0]
 
     def variables(self, **more: str) -> dict[str, str]:
         return super().variables(**{**self._addresses(), **more})

@@ -184,6 +184,14 @@ def test_a_published_message_begins_a_round_before_its_time() -> None:
     assert scene.broker.closed_by == "broker-poll"  # another thread could close connections that are in use
 
 
+def test_a_reader_that_never_started_closes_its_broker_too() -> None:
+    scene = Scene()
+
+    scene.demand.close()
+
+    assert scene.broker.closed_by
+
+
 @pytest.mark.parametrize(
     ("timings", "pause", "shortest"), [(RABBITMQ, POLL, 0.1), (RABBITMQ, POLL_MANY, 0.3), (SQS, 1.0, 1.0)]
 )
