@@ -58,6 +58,7 @@ def test_a_frozen_broker_gives_no_reading_and_its_worker_goes_on(scene: RabbitSc
 
     scene.rabbit.signal(signal.SIGSTOP)
     try:
+        wait_until(lambda: isinstance(scene.read_any(), Unknown), "the signal to arrive")
         frozen = scene.watch(3)
     finally:
         scene.rabbit.signal(signal.SIGCONT)

@@ -21,13 +21,14 @@ from tests.paths import ROOT
 
 __all__ = ["server", "shared_server"]
 
-pytestmark = pytest.mark.backends
+pytestmark = [pytest.mark.backends, pytest.mark.rabbitmq]
 
 EMPTY = {"configure": "", "write": "", "read": ""}
 
 
 @pytest.fixture(autouse=True)
 def leaves_the_reader_as_it_was(rabbit: Rabbit) -> Iterator[None]:
+    rabbit.reset()
     yield
     rabbit.add_reader()
 
@@ -61,7 +62,6 @@ def test_rights_beyond_looking_are_found_and_the_commands_take_them_away(
         assert link.endswith(" 1")
     finally:
         broker.close()
-        rabbit.delete("train")
 
 
 def test_each_broker_has_one_line_with_the_commands(rabbit: Rabbit, server: EmbeddedRedis) -> None:
