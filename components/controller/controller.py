@@ -41,7 +41,7 @@ class ControllerArgs:
     redis_authority: RedisAuthority = PUBLIC
     redis_secret: str = SECRET  # contains the password of the config's user
     broker_secrets: Mapping[str, str] = field(default_factory=dict[str, str])
-    """By broker of the config, the Secret with the password of its user."""
+    """Names of the Secrets with the passwords of the brokers' users, by broker."""
 
 
 class Controller(ControlledProcess):

@@ -146,7 +146,10 @@ class WorkerPool(pulumi.ComponentResource):
 
 
 def _with_broker(settings: WorkerSettings, broker: BrokerSettings, region: str) -> WorkerSettings:
-    """Return the settings with the broker's variables in front of their own. Kubernetes inserts the password."""
+    """Return the settings with the broker's variables before those of the stack file.
+
+    Kubernetes substitutes the password in the address.
+    """
     spans = {CONSUMER_TIMEOUT_ENV: broker.consumer_timeout, LONGEST_JOB_ENV: settings.longest_job}
     values = {name: str(int(span.total_seconds())) for name, span in spans.items() if span is not None}
     values |= sqs_variables(settings.source.kind, region) if broker.on_sqs else {}

@@ -1,7 +1,8 @@
 """Demand read from message brokers.
 
 One thread per broker asks for the named queues of all its pools, so that a frozen broker delays no other pool. Brokers
-notify nobody of published or acknowledged messages. Producers with our hooks do: they write a key in Redis.
+send no notification when a message is published or acknowledged. Producers with our hooks send one: they write a key in
+Redis.
 """
 
 import random
@@ -17,6 +18,7 @@ from controllers.adapters.broker_reports import ReportReader
 from controllers.adapters.broker_rules import Answer, BrokerRules, Count, Timings
 from controllers.adapters.redis_connection import MissingPassword
 from controllers.adapters.redis_demand import LONGEST_PAUSE, UnknownSource
+from controllers.one_line import one_line
 from controllers.ports import PoolName, Reading, Unknown
 from ebbtide.vocabulary.controller_config import ControllerConfig
 
@@ -148,7 +150,7 @@ class BrokerDemand:
             return self._broker.ask(self._queues)
         except Exception as error:
             why = f"broker {self.name} could not be asked: {type(error).__name__}: {error}"
-            return "", dict.fromkeys(self._queues, Unknown(" ".join(why.split())[:300]))
+            return "", dict.fromkeys(self._queues, Unknown(one_line(why)[:300]))
 
     @property
     def pause(self) -> float:

@@ -108,7 +108,7 @@ class Reports:
 
 @dataclass(slots=True)
 class _Watched:
-    """What one queue showed before."""
+    """The earlier counts of one queue."""
 
     newest: Count | None = None
     ready: deque[tuple[float, int]] = field(default_factory=deque[tuple[float, int]])

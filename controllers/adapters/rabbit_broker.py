@@ -19,6 +19,7 @@ import amqp
 from amqp.exceptions import AccessRefused, AMQPError, ChannelError, NotFound
 
 from controllers.adapters.broker_rules import RABBITMQ, Answer, Count, Missing
+from controllers.one_line import one_line
 from controllers.ports import Unknown
 from ebbtide.vocabulary.controller_config import BrokerEndpoint
 
@@ -190,7 +191,7 @@ class RabbitBroker:
             return f"{broker} does not answer in HTTP: is this port a TLS port, for https?"
         if isinstance(error, AMQPError):
             text = str(error.reply_text or error)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-            return f"{broker} refused user {self._endpoint.username}: {' '.join(text.split())[:300]}"
+            return f"{broker} refused user {self._endpoint.username}: {one_line(text)[:300]}"
         if isinstance(error, (OSError, HTTPException)):
             return f"{broker} cannot be reached: {error}"
         return f"{broker} did not answer in AMQP: is {self._endpoint.port} the port of AMQP?"

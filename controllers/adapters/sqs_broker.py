@@ -14,6 +14,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, NoCredentialsError, ReadTimeoutError
 
 from controllers.adapters.broker_rules import SQS, Answer, Count, Missing
+from controllers.one_line import one_line
 from controllers.ports import Unknown
 from ebbtide.vocabulary.controller_config import SqsEndpoint
 from ebbtide.vocabulary.labels import CONTROLLER
@@ -30,6 +31,7 @@ _ATTRIBUTES = (
 )
 _ABSENT = ("QueueDoesNotExist", "NonExistentQueue")
 _DENIED = ("AccessDenied", "AccessDeniedException")
+_MOST = 300  # characters of a text of AWS
 
 
 class SqsBroker:
@@ -54,7 +56,7 @@ class SqsBroker:
                 f"no AWS credentials: associate a role with the ServiceAccount {CONTROLLER}, and restart its pods if "
                 "they are older than the association."
             )
-            return link, dict.fromkeys(queues, Unknown(f"broker {self._name}: {why} {_one_line(error)}"))
+            return link, dict.fromkeys(queues, Unknown(f"broker {self._name}: {why} {one_line(error)[:_MOST]}"))
         try:
             for queue in queues:
                 answers[queue] = self._ask(queue)
@@ -97,14 +99,14 @@ class SqsBroker:
             )
             return Missing(remedy)
         right = f"; the controller's role needs sqs:{error.operation_name}" if code in _DENIED else ""
-        return Unknown(f"queue {queue}: SQS refused, {code}: {_one_line(details.get('Message', ''))}{right}")
+        return Unknown(f"queue {queue}: SQS refused, {code}: {one_line(details.get('Message', ''))[:_MOST]}{right}")
 
     def _explain(self, error: Exception) -> str:
         """Return a remedy for the operator, in one line."""
         if isinstance(error, ReadTimeoutError | ConnectTimeoutError):
             return f"broker {self._name} did not answer within {TIMEOUT:g} s"
         if isinstance(error, BotoCoreError | OSError):
-            return f"broker {self._name} cannot be reached: {_one_line(error)}"
+            return f"broker {self._name} cannot be reached: {one_line(error)[:_MOST]}"
         return f"broker {self._name} answered with something that no SQS sends ({type(error).__name__})"
 
 
@@ -124,7 +126,3 @@ def _number(value: object) -> int | None:
     if not isinstance(value, str) or not value.isascii() or not value.isdecimal() or len(value) > 15:
         return None
     return int(value)
-
-
-def _one_line(text: object) -> str:
-    return " ".join(str(text).split())[:300]

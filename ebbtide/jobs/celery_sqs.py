@@ -4,8 +4,9 @@ The stock worker never renews a message's visibility timeout: the queue delivers
 timeout to another worker, and it runs twice. Here a thread renews it (`sqs_visibility`). It does not use the event
 loop, which stands still while a solo worker runs a task.
 
-A long poll in flight when the worker stops may still receive a message, which nobody would read: it would stay hidden
-until its timeout. A stopping worker therefore waits for the answer, and kombu returns the message to the queue.
+A long poll that is still open when the worker stops may receive one more message. Without a worker to handle it, the
+message would stay hidden until its timeout. So a stopping worker waits for the answer, and kombu returns the message to
+the queue.
 """
 
 # Celery is installed in the customer's image and in a separate test environment, so its types are not available here.

@@ -29,7 +29,9 @@ _OLDEST = (5, 7)  # release of Celery that forgets all discarded tasks after a l
 
 
 class Transport(Protocol):
-    """What the hooks ask of a broker. `channel` is the consumer's; `held` has 0 if only Celery knows its messages."""
+    """What differs between brokers for the hooks. `channel` is the consumer's. `held` returns 0 if kombu does not count
+    unacknowledged messages, and Celery's own count is used.
+    """
 
     def before_consuming(self, app: Celery, /) -> None: ...
     def consuming(self, channel: Any, /) -> None: ...
@@ -101,7 +103,7 @@ class RedisTransport:
 
 
 class OtherTransport:
-    """RabbitMQ, and every other transport that has no class of its own. `driver` is kombu's `driver_type`."""
+    """RabbitMQ, and all transports without a class here. `driver` is kombu's `driver_type`."""
 
     def __init__(self, driver: str, environment: Mapping[str, str] = os.environ) -> None:
         self._driver, self._environment = driver, environment

@@ -89,7 +89,7 @@ class Broker(Protocol):
     """
 
     failed: str
-    """What happens to a message whose `handle` raised, for the log: "it is rejected"."""
+    """The log's words for the outcome of a message whose `handle` raised, such as "it is rejected"."""
 
     def take(self, waker: Waker, /) -> Message | None:
         """Return the next message, or None after a few seconds or a call of `wake`. Connects if necessary."""

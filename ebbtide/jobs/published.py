@@ -1,4 +1,4 @@
-"""Notify the controller of published messages, for message brokers, which notify nobody.
+"""Notify the controller of published messages, since message brokers send no notification.
 
 The key `ebbtide:published` is written after a message was published, and the controller, which tracks the key, asks the
 broker at once. A thread writes, so that Redis never delays or fails a publish. A process that ends just after a publish
@@ -31,7 +31,7 @@ class Published:
         os.register_at_fork(after_in_child=self._reset)
 
     def _reset(self) -> None:
-        """Start anew, since a forked process has no threads, and its copy of the lock may be locked."""
+        """Set the initial state, also in a forked process: it has no threads, and its copy of the lock may be held."""
         self._starting = threading.Lock()
         self._is_started = False
         self._news: SimpleQueue[None] = SimpleQueue()  # `put` takes no lock

@@ -18,17 +18,9 @@ from ebbtide.settings.worker_command import WorkerProgram, read_command
 from ebbtide.text.durations import format_duration
 
 
-def _pools(parsed: ParsedSections) -> Iterator[tuple[Location, PoolSettings]]:
-    for name, pool in parsed.stack.workers.items():
-        yield (WORKERS, name), pool
-    for name, rule in parsed.stack.adopted.items():
-        if rule.pool is not None:
-            yield (ADOPTED, name, "pool"), rule.pool
-
-
 def _pools_name_a_broker(parsed: ParsedSections) -> Iterator[Finding]:
     brokers = parsed.names(BROKERS)
-    for at, pool in _pools(parsed):
+    for at, _, pool in parsed.pools:
         broker = pool.source.broker
         if broker is None and pool.source.kind is SourceKind.CONSUMER:
             yield Finding(
@@ -51,7 +43,7 @@ def _pools_name_a_broker(parsed: ParsedSections) -> Iterator[Finding]:
 
 
 def _in_brokers(parsed: ParsedSections) -> Iterator[tuple[Location, PoolSettings, BrokerSettings]]:
-    for at, pool in _pools(parsed):
+    for at, _, pool in parsed.pools:
         broker = parsed.stack.brokers.get(pool.source.broker or "")
         if broker is not None:
             yield at, pool, broker

@@ -62,7 +62,7 @@ from ebbtide.settings.sections.pods.volumes import SHM
 from ebbtide.settings.sections.ray import RAY_CONTAINER
 from ebbtide.settings.sections.redis import SET_TOKEN, TOKEN_WANTED, RedisKind
 from ebbtide.settings.sections.types import ZONE_LETTERS
-from ebbtide.settings.sections.workers import WORKER_CONTAINER, PoolSettings
+from ebbtide.settings.sections.workers import WORKER_CONTAINER
 from ebbtide.settings.sections.zones import is_id, zone_findings
 from ebbtide.vocabulary.labels import Category
 
@@ -127,7 +127,7 @@ def _drivers_have_a_cluster(parsed: ParsedSections) -> Iterator[Finding]:
 
 def _one_pool_serves_a_queue(parsed: ParsedSections) -> Iterator[Finding]:
     first: dict[str, tuple[str, str | None]] = {}
-    for at, name, pool in _pools(parsed):
+    for at, name, pool in parsed.pools:
         for index, queue in enumerate(pool.source.queues):
             owner, broker = first.setdefault(queue, (name, pool.source.broker))
             if owner != name:
@@ -140,14 +140,6 @@ def _one_pool_serves_a_queue(parsed: ParsedSections) -> Iterator[Finding]:
                     found=f"{queue!r}, which pool {owner!r} serves",
                     hint="both pools would scale up for the same jobs" if broker == pool.source.broker else elsewhere,
                 )
-
-
-def _pools(parsed: ParsedSections) -> Iterator[tuple[Location, str, PoolSettings]]:
-    for name, pool in parsed.stack.workers.items():
-        yield (WORKERS, name), name, pool
-    for name, rule in parsed.stack.adopted.items():
-        if rule.pool is not None:
-            yield (ADOPTED, name, "pool"), name, rule.pool
 
 
 def _no_long_jobs_on_spot(parsed: ParsedSections) -> Iterator[Finding]:
@@ -211,7 +203,7 @@ def _overnight_work_has_its_pool(parsed: ParsedSections) -> Iterator[Finding]:
 
 
 def _overnight_work_is_within_max(parsed: ParsedSections) -> Iterator[Finding]:
-    pools = {name: pool for _, name, pool in _pools(parsed)}
+    pools = {name: pool for _, name, pool in parsed.pools}
     for index, plan in enumerate(parsed.stack.business_hours.overnight):
         pool = pools.get(plan.pool)
         if pool is not None and plan.workers > pool.max:

@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 from ebbtide.settings.capacity.placed import PlacedPod, placed_pods
 from ebbtide.settings.file.entries import named_entries
-from ebbtide.settings.file.keys import PODS, PODS_IN
-from ebbtide.settings.file.problems import Finding
+from ebbtide.settings.file.keys import ADOPTED, PODS, PODS_IN, WORKERS
+from ebbtide.settings.file.problems import Finding, Location
 from ebbtide.settings.model import StackSettings
 from ebbtide.settings.sections.cluster import ClusterKind
+from ebbtide.settings.sections.workers import PoolSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,15 @@ class ParsedSections:
     @property
     def pods(self) -> Iterator[PlacedPod]:
         return placed_pods(self.stack, [section for section in PODS if section in self.valid])
+
+    @property
+    def pools(self) -> Iterator[tuple[Location, str, PoolSettings]]:
+        """Yield place, name and settings of the worker pools, adopted ones too."""
+        for name, pool in self.stack.workers.items():
+            yield (WORKERS, name), name, pool
+        for name, rule in self.stack.adopted.items():
+            if rule.pool is not None:
+                yield (ADOPTED, name, "pool"), name, rule.pool
 
     @property
     def placed_pods(self) -> Iterator[PlacedPod]:

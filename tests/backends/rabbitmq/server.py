@@ -1,4 +1,4 @@
-"""Debian's RabbitMQ on loopback, with a node, ports and a directory of its own."""
+"""Debian's RabbitMQ on loopback. Each server has its own node name, ports and directory."""
 
 import base64
 import json
